@@ -28,7 +28,11 @@ Context = NDArray[np.int32]
 
 def sample_contexts(ids: Ids) -> Ids:
     """Returns the distinct feature rows `(k, F)` of some two thousand rows spread over all."""
-    return np.unique(ids[np.unique(np.linspace(0, len(ids) - 1, N_CONTEXTS).astype(np.int64))], axis=0)
+    return np.unique(_spread(ids, N_CONTEXTS), axis=0)
+
+
+def _spread(rows: Ids, at_most: int) -> Ids:
+    return rows[np.unique(np.linspace(0, len(rows) - 1, at_most).astype(np.int64))]
 
 
 @final
@@ -135,15 +139,14 @@ def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Float
 
     if calibrator.tags.uses_features and vocabulary.fields:
         chosen = _choose(calibrator, contexts, ends[[2, 3, 4]])
-        typical = contexts[chosen[0][1]]
+        rows = contexts[list(chosen)]
         curves = [
-            curve(name, contexts[place], _what_sets_apart(calibrator, vocabulary, contexts[place], typical, median))
-            for name, place in chosen
+            curve(name, row, _what_sets_apart(calibrator, vocabulary, row, rows[0], median))
+            for name, row in zip(chosen.values(), rows, strict=True)
         ]
-        unseen = np.zeros_like(typical)
-        curves.append(curve("only unseen values", unseen))
-        spread = np.unique(np.linspace(0, len(contexts) - 1, SWEPT_CONTEXTS - len(chosen) - 1).astype(np.int64))
-        swept = np.concatenate([contexts[[place for _, place in chosen]], unseen[None, :], contexts[spread]])
+        unseen = np.zeros_like(rows[:1])
+        curves.append(curve("only unseen values", unseen[0]))
+        swept = np.concatenate([rows, unseen, _spread(contexts, SWEPT_CONTEXTS - len(rows) - 1)])
         sweep = sweep_monotone(calibrator, np.unique(swept, axis=0))
     else:
         curves, sweep = [curve("every row", None)], sweep_monotone(calibrator, None)
@@ -151,25 +154,21 @@ def learned_curves(calibrator: Calibrator, vocabulary: Vocabulary, logits: Float
     return LearnedCurves(sigmoid(grid), middle, tuple(curves), sweep, calibrator.recent_shift_)
 
 
-def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> list[tuple[str, int]]:
-    """Returns (why, place) of a typical and of extreme contexts, each context once."""
-    answers = np.stack(
-        [logit(_answers(calibrator, np.full(len(contexts), z), contexts)) for z in logits.tolist()],
-        axis=1,
-    )
+def _choose(calibrator: Calibrator, contexts: Ids, logits: Floats) -> dict[int, str]:
+    """Returns the places of a typical and of extreme contexts, and why they were chosen."""
+    answers = np.stack([logit(_answers(calibrator, np.full(len(contexts), z), contexts)) for z in logits], axis=1)
     shift, rise = answers[:, 1] - logits[1], answers[:, 2] - answers[:, 0]
     distance = np.abs(answers - np.median(answers, axis=0)).sum(axis=1)
     candidates = [
-        ("typical", int(np.argmin(distance))),
-        ("raised most", int(np.argmax(shift))),
-        ("lowered most", int(np.argmin(shift))),
+        ("typical", np.argmin(distance)),
+        ("raised most", np.argmax(shift)),
+        ("lowered most", np.argmin(shift)),
     ]
     if float(rise.max() - rise.min()) > 1e-6:
-        candidates += [("steepest", int(np.argmax(rise))), ("flattest", int(np.argmin(rise)))]
-    kept: list[tuple[str, int]] = []
+        candidates += [("steepest", np.argmax(rise)), ("flattest", np.argmin(rise))]
+    kept: dict[int, str] = {}
     for name, place in candidates:
-        if place not in [taken for _, taken in kept]:
-            kept.append((name, place))
+        kept.setdefault(int(place), name)
     return kept
 
 
@@ -183,7 +182,7 @@ def _what_sets_apart(
     else:
         changed = np.repeat(typical[None, :], differing.size, axis=0)
         changed[np.arange(differing.size), differing] = context[differing]
-        swapped = logit(calibrator.predict_data(Dataset(np.full(differing.size, at), ids=changed)))
+        swapped = logit(_answers(calibrator, np.full(differing.size, at), changed))
         effect = np.abs(swapped - _shift(calibrator, typical, at) - at)
         places = differing[np.argsort(-effect, kind="stable")[:NAMED_VALUES]]
     return tuple(
@@ -241,13 +240,12 @@ def numeric_effects(
     """
     if not (calibrator.tags.uses_features and vocabulary.numeric_names):
         return ()
-    spread = np.unique(np.linspace(0, len(contexts) - 1, MOST_CONTEXTS).astype(np.int64))
-    rows, median = contexts[spread], float(np.median(logits))
-    found = []
-    for place, field in enumerate(vocabulary.fields):
-        if isinstance(field, NumericField) and field.n_knots > 1:
-            found.append(_effect(calibrator, field, place, rows, median))
-    return tuple(found)
+    rows, median = _spread(contexts, MOST_CONTEXTS), float(np.median(logits))
+    return tuple(
+        _effect(calibrator, field, place, rows, median)
+        for place, field in enumerate(vocabulary.fields)
+        if isinstance(field, NumericField) and field.n_knots > 1
+    )
 
 
 def _effect(calibrator: Calibrator, field: NumericField, place: int, rows: Ids, at: float) -> NumericEffect:

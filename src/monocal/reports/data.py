@@ -6,7 +6,7 @@ import inspect
 import math
 import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Unpack, final
 
@@ -213,14 +213,6 @@ class ReportData:
     def task(self, name: str | None = None) -> TaskReport:
         """Returns a task by name; without a name, the first."""
         return next(task for task in self.tasks if name is None or task.name == name)
-
-    def shortened(self, n_values: int) -> ReportData:
-        """Returns the report with at most so many values per field in its tables; counts and verdicts stay."""
-
-        def shorten(task: TaskReport) -> TaskReport:
-            return replace(task, fields=tuple(replace(field, shown=field.shown[:n_values]) for field in task.fields))
-
-        return replace(self, tasks=tuple(shorten(task) for task in self.tasks))
 
 
 _SHOWN = ("since", "until", "title", "confidence", "n_bootstrap", "n_floor", "seed")

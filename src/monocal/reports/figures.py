@@ -6,12 +6,12 @@ matplotlib is loaded when something is drawn, never before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.calibrators.classifier import TwoClasses
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.numbers import percent
@@ -38,6 +38,7 @@ _IDEAL = "observed as predicted"
 
 
 @final
+@dataclass(eq=False, repr=False)
 class CalibrationDisplay:
     """Observed rate against prediction, and the band in which a perfect forecaster would lie by chance.
 
@@ -62,10 +63,10 @@ class CalibrationDisplay:
         (True, True)
     """
 
-    def __init__(
-        self, curve: ReliabilityCurve, *, name: str | None = None, logarithmic: bool = False, confidence: float = 0.95
-    ) -> None:
-        self.curve, self.name, self.logarithmic, self.confidence = curve, name, logarithmic, confidence
+    curve: ReliabilityCurve
+    name: str | None = None
+    logarithmic: bool = False
+    confidence: float = 0.95
 
     @property
     def prob_true(self) -> Floats:
@@ -87,9 +88,7 @@ class CalibrationDisplay:
         n_bins: int | None = None,
         confidence: float = 0.95,
         pos_label: Any = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
+        **drawn: Any,
     ) -> Self:
         """Draws labels against predicted probabilities.
 
@@ -100,63 +99,38 @@ class CalibrationDisplay:
             n_bins: At most so many bins; None gives each about 25 positives, and at most 20 bins.
             confidence: How often a perfect forecaster's bin lies in the band.
             pos_label: The positive label; None means 1 (or True).
-            name: What the legend calls it.
-            ax: Axes to draw on; a second forecast may be drawn on the axes of a first.
-            kwargs: Passed to matplotlib's `plot`, such as `color`.
+            drawn: As for `plot`: `name`, `ax` and others.
         """
         labels: Any = y_true if pos_label is None else np.asarray(y_true) == pos_label
         forecast = Forecast.of(labels, y_prob, weights=sample_weight)
         if not forecast.n_rows:
             raise InvalidInput.of("y_prob", "no rows", "at least one row", "check the filter that produced the table")
-        return cls._of(forecast, n_bins, confidence, name).plot(ax=ax, **kwargs)
+        return cls.of(forecast, confidence, n_bins).plot(**drawn)
 
     @classmethod
-    def from_estimator(cls, estimator: TwoClasses, X: Any, y: ArrayLike, **options: Any) -> Self:
-        """Draws the probabilities of a fitted classifier of two classes.
+    def of(cls, forecast: Forecast, confidence: float = 0.95, n_bins: int | None = None) -> Self:
+        """Returns the display of checked rows, not drawn yet; where they have groups, the band is as wide as those ask.
 
         Arguments:
-            estimator: A classifier with `predict_proba`.
-            X: Rows that it has not been fitted on.
-            y: Their labels.
-            options: As for `from_predictions`.
+            forecast: The rows.
+            confidence: As for `from_predictions`.
+            n_bins: Likewise.
         """
-        given = {"pos_label": estimator.classes_[1], "name": type(estimator).__name__} | options
-        return cls.from_predictions(y, estimator.predict_proba(X)[:, 1], **given)
-
-    @classmethod
-    def from_evaluation(
-        cls,
-        evaluation: Evaluation,
-        *,
-        n_bins: int | None = None,
-        name: str | None = None,
-        ax: Any = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draws the forecast of an evaluation; where it has groups, the band is as wide as rows of a group ask for.
-
-        Arguments:
-            evaluation: One that has its rows.
-            n_bins: As for `from_predictions`, like the following.
-            name: What the legend calls it.
-            ax: Axes to draw on.
-            kwargs: Passed to matplotlib's `plot`.
-        """
-        return cls._of(evaluation.rows, n_bins, evaluation.confidence, name).plot(ax=ax, **kwargs)
+        rate = forecast.n_positive / forecast.total_weight
+        curve = reliability_curve(forecast, n_bins or bins_for(rate * forecast.n_observed_rows), confidence=confidence)
+        return cls(curve, logarithmic=asks_for_logarithms(rate), confidence=confidence)
 
     def plot(self, *, ax: Any = None, name: str | None = None, ref_line: bool = True, **kwargs: Any) -> Self:
-        """Draws it, once more.
+        """Draws it.
 
         Arguments:
-            ax: Axes to draw on; None makes a new figure.
+            ax: Axes to draw on, where another forecast may be drawn already; None makes a new figure.
             name: What the legend calls it.
             ref_line: Whether to draw the diagonal, on which a right forecast lies.
-            kwargs: Passed to matplotlib's `plot`.
+            kwargs: Passed to matplotlib's `plot`, such as `color`.
         """
-        self.ax_ = ax = _axes(ax, 4.8, 4.8)
-        self.figure_ = ax.figure
-        if self.logarithmic:
-            ax.set(xscale="log", yscale="log")
+        self.ax_ = ax = _axes(ax, 4.8, 4.8, logarithmic=self.logarithmic)
+        self.figure_, self.name = ax.figure, name or self.name
         x, y, (low, high) = self.curve.predicted, self.curve.observed, self.curve.noise_band
         if self.logarithmic:
             least = 0.5 * float(x[x > 0.0].min(initial=1.0))
@@ -166,28 +140,19 @@ class CalibrationDisplay:
         # opaque, so that the bands of two forecasts, which nearly coincide, do not look like a third thing
         style = {"color": _between(ax.get_facecolor(), ax.xaxis.label.get_color()), "linewidth": 0, "zorder": 0.5}
         self.band_ = ax.fill_between(x, low, high, label=None if words in legend else words, **style)
-        style = {"marker": "o", "markersize": 5.0, "markerfacecolor": ax.get_facecolor(), "label": name or self.name}
+        style = {"marker": "o", "markersize": 5.0, "markerfacecolor": ax.get_facecolor(), "label": self.name}
         (self.line_,) = ax.plot(x, y, **(style | kwargs))
         style = {"marker": self.line_.get_marker(), "markersize": self.line_.get_markersize(), "linestyle": "none"}
         beyond = self.curve.is_outside
         ax.plot(x[beyond], y[beyond], color=self.line_.get_color(), **style)
         bounds = ax.dataLim.get_points()
-        ends = max(float(bounds.min()), 0.0), min(float(bounds.max()), 1.0)
+        start, stop = max(float(bounds.min()), 0.0), min(float(bounds.max()), 1.0)
         if ref_line and _IDEAL not in legend:
-            ax.axline((ends[0], ends[0]), (ends[1], ends[1]), color=_QUIET, linewidth=1, linestyle=":", label=_IDEAL)
-        for axis in (ax.xaxis, ax.yaxis):
-            _in_percent(axis, logarithmic=self.logarithmic)
-        edge = (ends[0] * 0.85, min(ends[1] * 1.18, 1.0)) if self.logarithmic else (-0.02 * ends[1], 1.05 * ends[1])
+            ax.axline((start, start), (stop, stop), color=_QUIET, linewidth=1, linestyle=":", label=_IDEAL)
+        edge = (start * 0.85, min(stop * 1.18, 1.0)) if self.logarithmic else (-0.02 * stop, 1.05 * stop)
         ax.set(xlabel="predicted probability", ylabel="observed rate", xlim=edge, ylim=edge)
         ax.legend(loc="upper left", frameon=False)
         return self
-
-    @classmethod
-    def _of(cls, forecast: Forecast, n_bins: int | None, confidence: float, name: str | None) -> Self:
-        rate = forecast.n_positive / forecast.total_weight
-        n = bins_for(rate * forecast.n_observed_rows) if n_bins is None else n_bins
-        curve = reliability_curve(forecast, n, confidence=confidence)
-        return cls(curve, name=name, logarithmic=asks_for_logarithms(rate), confidence=confidence)
 
 
 def draw_evaluation(found: Evaluation, ax: Any = None) -> Any:
@@ -199,7 +164,7 @@ def draw_evaluation(found: Evaluation, ax: Any = None) -> Any:
     """
     for stage, evaluation in found.stages.items():
         words = {"before": "before calibration", "after": "after calibration"}[stage] if found.before else None
-        ax = CalibrationDisplay.from_evaluation(evaluation, name=words, ax=ax).ax_
+        ax = CalibrationDisplay.of(evaluation.rows, evaluation.confidence).plot(name=words, ax=ax).ax_
     return ax
 
 
@@ -267,30 +232,33 @@ def draw_model(model: Model, task: str | None = None, ax: Any = None) -> Any:
     rates = model.canary.get("sampling_rate", model.sampling_rate)
     data = Dataset.of(scores[chosen.name], scores_are=model.scores_are, sampling_rate=rates)
     found = learned_curves(chosen.calibrator, model.vocabulary, data.z, np.unique(ids, axis=0))
-    ax = _axes(ax, 5.6, 4.4)
-    logarithmic = asks_for_logarithms(float(np.median(found.scores)))
-    if logarithmic:
-        ax.set(xscale="log", yscale="log")
+    ax = _axes(ax, 5.6, 4.4, logarithmic=asks_for_logarithms(float(np.median(found.scores))))
     for curve in found.curves:
         ax.plot(found.scores, curve.calibrated, label=curve_name(curve))
     ends = float(found.scores[0]), float(found.scores[-1])
     ax.plot(ends, ends, color=_QUIET, linewidth=1, linestyle=":", label="the score as it is")
-    for axis in (ax.xaxis, ax.yaxis):
-        _in_percent(axis, logarithmic=logarithmic)
     ax.set(xlabel=chosen.score, ylabel="calibrated probability")
     ax.legend(frameon=False)
     return ax
 
 
-def _axes(ax: Any, width: float, height: float) -> Any:
-    if ax is not None:
-        return ax
+def _axes(ax: Any, width: float, height: float, *, logarithmic: bool | None = None) -> Any:
+    """Returns the axes given or new ones; where they are of probabilities, with ticks in percent."""
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot, ticker
     except ModuleNotFoundError as error:
         message = 'a plot needs matplotlib, which is not installed. Hint: pip install "monocal[plot]"'
         raise ModuleNotFoundError(message, name="matplotlib") from error
-    return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    if ax is None:
+        ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+    if logarithmic:
+        ax.set(xscale="log", yscale="log")
+    for axis in () if logarithmic is None else (ax.xaxis, ax.yaxis):
+        if logarithmic:
+            axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+            axis.set_minor_formatter(ticker.NullFormatter())
+        axis.set_major_formatter(ticker.FuncFormatter(lambda share, _: percent(share, 2)))
+    return ax
 
 
 def _between(background: Any, text: Any) -> Any:
@@ -298,15 +266,6 @@ def _between(background: Any, text: Any) -> Any:
     from matplotlib.colors import to_rgb
 
     return 0.85 * np.array(to_rgb(background)) + 0.15 * np.array(to_rgb(text))
-
-
-def _in_percent(axis: Any, *, logarithmic: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    if logarithmic:
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axis.set_minor_formatter(NullFormatter())
-    axis.set_major_formatter(FuncFormatter(lambda share, _: percent(share, 2)))
 
 
 def _intervals(rows: Sequence[tuple[str, float, float, float, str]], ax: Any) -> Any:

@@ -61,24 +61,28 @@ def write_report(model: Model | str | Path, table: TableLike, path: str | Path, 
     _templates()
     data = build_report(model, table, **options)
     for n_values in VALUES_PER_FIELD:
-        html = render(data.shortened(n_values))
+        html = render(data, n_values)
         if len(html.encode()) <= LARGEST_BYTES:
             break
     return _write(target, html)
 
 
-def render(data: ReportData) -> str:
+def render(data: ReportData, n_values: int = VALUES_PER_FIELD[0]) -> str:
     """Returns the report as one HTML document; the same data give the same bytes.
 
     Styles and script are inside; a content security policy allows exactly these two by their hashes and forbids every
     request, so that nothing in the data can run or call out.
+
+    Arguments:
+        data: The numbers.
+        n_values: At most so many values per field stand in its tables; counts and verdicts are those of all.
     """
     return _page(
         "report.html.j2",
         title=data.title,
         subtitle=_subtitle(data),
         summary=" ".join(verdict.verdict(task) for task in data.tasks),
-        panels=[_panel(task, place) for place, task in enumerate(data.tasks)],
+        panels=[_panel(task, place, n_values) for place, task in enumerate(data.tasks)],
         provenance=data.provenance,
         moods=verdict.MOODS,
         margin=MARGIN,
@@ -162,6 +166,7 @@ def _templates() -> Environment:
     )
     for chapter in (numbers, plots, verdict):
         made.filters |= {name: value for name, value in vars(chapter).items() if isfunction(value) and name[0] != "_"}
+    made.tests["known"] = math.isfinite
     made.filters |= {
         "span": lambda ends, places=None: numbers.span(ends[0], ends[1], places),
         "decimal": lambda number, places: f"{number:.{places}f}" if math.isfinite(number) else numbers.UNKNOWN,
@@ -188,24 +193,12 @@ def _subtitle(data: ReportData) -> str:
     return " · ".join([*parts, data.provenance.late_labels] if data.provenance.late_labels else parts)
 
 
-def _panel(task: TaskReport, place: int) -> dict[str, Any]:
-    sections = {
-        "summary": "Summary",
-        "reliability": "Reliability",
-        "metrics": "Metrics",
-        "fields": "By field value",
-        "seen": "New values" if task.seen else "",
-        "drift": "Over time",
-        "retained": "Retained effects" if task.retained else "",
-        "curves": "Learned curves",
-        "numeric": "Numeric fields" if task.numeric else "",
-    }
-    values = [(field, int(value)) for field in task.fields for value in field.shown]
+def _panel(task: TaskReport, place: int, n_values: int) -> dict[str, Any]:
+    values = [(field, int(value)) for field in task.fields for value in field.shown[:n_values]]
     values.sort(key=lambda found: -abs(found[0].errors["after"].shrunk_gap[found[1]]))
     return {
         "task": task,
         "id": f"task-{place}-{slug(task.name)}",
-        "sections": {name: title for name, title in sections.items() if title},
         "field_slugs": [(slug(field.name), field.name) for field in task.fields],
         "values": values,
         "metrics": [name for name in task.metrics.names if verdict.is_defined(task.metrics, name)],

@@ -152,11 +152,9 @@ def reliability_curve(
     cuts = np.searchsorted(mass, mass[-1] * np.arange(1, n_bins) / n_bins, side="left") + 1
     cuts = np.searchsorted(p, p[np.minimum(cuts, p.shape[0] - 1)], side="left")
     starts = np.unique(np.concatenate([[0], cuts[cuts < p.shape[0]]]))
-    weight, predicted, positives, squares = (np.add.reduceat(column, starts) for column in (w, w * p, w * y, w * w))
-    kept = weight > 0.0
-    weight, predicted, positives, squares = weight[kept], predicted[kept], positives[kept], squares[kept]
-    rate = positives / weight
-    n_rows, mean = weight**2 / squares / dispersion, predicted / weight
+    sums = np.stack([np.add.reduceat(column, starts) for column in (w, w * p, w * y, w * w)])
+    weight, predicted, positives, squares = sums[:, sums[0] > 0.0]
+    rate, mean, n_rows = positives / weight, predicted / weight, weight**2 / squares / dispersion
     low, high = wilson(rate, n_rows, confidence)
     noise = _quantile(confidence) * np.sqrt(mean * (1.0 - mean) / n_rows)
     return ReliabilityCurve(mean, rate, low, high, weight, positives, noise)

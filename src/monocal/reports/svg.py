@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -194,35 +194,34 @@ class Plot:
         """Draws grid lines, tick labels and titles; `x_marks` replaces the round numbers below by other labels."""
         left, right, bottom, top = self.x.start, self.x.stop, self.y.start, self.y.stop
         for tick in self.y.ticks():
-            at = _round(self.y.at(tick))
-            self._marks.append(f'<path class="grid" d="M{_round(left)} {at}H{_round(right)}"/>')
-            self.text(left - 6, self.y.at(tick), y_label(tick), "tick", anchor="end", middle=True)
+            at = self.y.at(tick)
+            self._path("grid", f"M{_round(left)} {_round(at)}H{_round(right)}")
+            self.text(left - 6, at, y_label(tick), "tick", anchor="end", middle=True)
         for tick, words in x_marks or [(number, x_label(number)) for number in self.x.ticks(at_most=5)]:
-            at = _round(self.x.at(tick))
-            self._marks.append(f'<path class="grid" d="M{at} {_round(bottom)}V{_round(top)}"/>')
-            self.text(self.x.at(tick), bottom + 15, words, "tick", anchor="middle")
+            at = self.x.at(tick)
+            self._path("grid", f"M{_round(at)} {_round(bottom)}V{_round(top)}")
+            self.text(at, bottom + 15, words, "tick", anchor="middle")
         self.text((left + right) / 2, bottom + 32, x_title, "axis", anchor="middle")
         self.text(12, (top + bottom) / 2, y_title, "axis", anchor="middle", turned=True)
 
     def line(self, xs: ArrayLike, ys: ArrayLike, style: str) -> None:
         """Joins points; a NaN interrupts the line."""
-        path = _path(np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64), self.x, self.y)
-        if path:
-            self._marks.append(f'<path class="{style}" d="{path}"/>')
+        x, y = _columns(xs, ys)
+        known = np.flatnonzero(np.isfinite(x) & np.isfinite(y))
+        runs = np.split(known, np.flatnonzero(np.diff(known) > 1) + 1)
+        self._path(style, "".join(f"M{self._points(x[run], y[run])}" for run in runs if len(run) > 1))
 
     def band(self, xs: ArrayLike, lows: ArrayLike, highs: ArrayLike, style: str) -> None:
         """Fills between two lines."""
-        x, low, high = (np.asarray(column, dtype=np.float64) for column in (xs, lows, highs))
+        x, low, high = _columns(xs, lows, highs)
         known = np.isfinite(x) & np.isfinite(low) & np.isfinite(high)
-        if known.sum() < 2:
-            return
-        upper = _points(self.x(x[known]), self.y(high[known]))
-        lower = _points(self.x(x[known])[::-1], self.y(low[known])[::-1])
-        self._marks.append(f'<path class="{style}" d="M{upper}L{lower}Z"/>')
+        if known.sum() > 1:
+            x, low, high = x[known], low[known], high[known]
+            self._path(style, f"M{self._points(x, high)}L{self._points(x[::-1], low[::-1])}Z")
 
     def dots(self, xs: ArrayLike, ys: ArrayLike, style: str, tips: Sequence[str], radius: float = 3.5) -> None:
         """Draws points; each tip is shown when the point is hovered, tapped or reached with the arrow keys."""
-        x, y = np.asarray(xs, dtype=np.float64), np.asarray(ys, dtype=np.float64)
+        x, y = _columns(xs, ys)
         for place in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
             self._marks.append(
                 f'<circle class="{style}" cx="{_round(self.x.at(x[place]))}" cy="{_round(self.y.at(y[place]))}" '
@@ -231,28 +230,22 @@ class Plot:
 
     def whiskers(self, xs: ArrayLike, lows: ArrayLike, highs: ArrayLike, style: str) -> None:
         """Draws a vertical stroke from low to high at each x."""
-        x, low, high = (np.asarray(column, dtype=np.float64) for column in (xs, lows, highs))
+        x, low, high = _columns(xs, lows, highs)
         known = np.isfinite(x) & ~np.isnan(low) & ~np.isnan(high)
-        path = "".join(
-            f"M{_round(a)} {_round(b)}V{_round(c)}"
-            for a, b, c in zip(self.x(x[known]), self.y(low[known]), self.y(high[known]), strict=True)
-        )
-        if path:
-            self._marks.append(f'<path class="{style}" d="{path}"/>')
+        ends = zip(self.x(x[known]), self.y(low[known]), self.y(high[known]), strict=True)
+        self._path(style, "".join(f"M{_round(at)} {_round(end)}V{_round(other)}" for at, end, other in ends))
 
-    def steps(self, edges: ArrayLike, heights: ArrayLike, style: str) -> None:
+    def steps(self, edges: Floats, heights: Floats, style: str) -> None:
         """Draws a histogram as a filled staircase from the scale's low end."""
-        edge, height = np.asarray(edges, dtype=np.float64), np.asarray(heights, dtype=np.float64)
-        x, y = np.repeat(self.x(edge), 2)[1:-1], np.repeat(self.y(height), 2)
-        base = _round(self.y.at(self.y.low))
-        self._marks.append(
-            f'<path class="{style}" d="M{_round(x[0])} {base}L{_points(x, y)}L{_round(x[-1])} {base}Z"/>'
-        )
+        xs, ys = np.repeat(edges, 2)[1:-1], np.repeat(heights, 2)
+        base = np.full(1, self.y.low)
+        closed = np.concatenate([base, ys, base])
+        self._path(style, f"M{self._points(np.concatenate([xs[:1], xs, xs[-1:]]), closed)}Z")
 
     def column(self, low: float, high: float, style: str) -> None:
         """Shades a range of x over the whole height."""
         left, right, top, bottom = (_round(at) for at in (self.x.at(low), self.x.at(high), self.y.stop, self.y.start))
-        self._marks.append(f'<path class="{style}" d="M{left} {top}H{right}V{bottom}H{left}Z"/>')
+        self._path(style, f"M{left} {top}H{right}V{bottom}H{left}Z")
 
     def text(
         self,
@@ -287,6 +280,13 @@ class Plot:
         """Returns the drawing; `words` say what it shows to those who do not see it."""
         return Drawing("".join(self._marks), self.width, self.height, words, legend)
 
+    def _path(self, style: str, steps: str) -> None:
+        if steps:
+            self._marks.append(f'<path class="{style}" d="{steps}"/>')
+
+    def _points(self, xs: Floats, ys: Floats) -> str:
+        return " ".join(f"{_round(x)} {_round(y)}" for x, y in zip(self.x(xs), self.y(ys), strict=True))
+
 
 def _log_ticks(low: float, high: float, at_most: int) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
@@ -311,22 +311,8 @@ def _linear_ticks(low: float, high: float, at_most: int) -> list[float]:
     return [float(f"{place * step:.10g}") + 0.0 for place in range(first, last + 1)]
 
 
-def _path(xs: Floats, ys: Floats, x: Scale, y: Scale) -> str:
-    known = np.isfinite(xs) & np.isfinite(ys)
-    pieces: list[str] = []
-    for run in _runs(known):
-        if run.stop - run.start > 1:
-            pieces.append("M" + _points(x(xs[run]), y(ys[run])))
-    return "".join(pieces)
-
-
-def _runs(known: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> Iterable[slice]:
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], known, [False]]).astype(np.int8)))
-    return [slice(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2], strict=True)]
-
-
-def _points(xs: Floats, ys: Floats) -> str:
-    return " ".join(f"{_round(a)} {_round(b)}" for a, b in zip(xs, ys, strict=True))
+def _columns(*columns: ArrayLike) -> list[Floats]:
+    return [np.asarray(column, dtype=np.float64) for column in columns]
 
 
 def _round(pixel: float) -> str:

@@ -1,20 +1,19 @@
-"""What the numbers of a task say in sentences: the verdict, the facts behind it, the figures that one remembers."""
+"""The few numbers of a task that come first, and what they say in a sentence."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from monocal.core.numbers import count, percent, ratio, shorten, signed_percent
+from monocal.core.numbers import percent, signed_percent
 from monocal.core.scores import Floats
 from monocal.evaluation.compare import Verdict
 from monocal.evaluation.fields import FieldErrors
 from monocal.evaluation.result import Evaluation
-from monocal.metrics.drift import StabilityIndex
 from monocal.reports.drift import Drift, DriftLine
 
 if TYPE_CHECKING:
@@ -167,26 +166,9 @@ def relative_change(metrics: Evaluation, name: str) -> float:
     return math.nan if change is None else change.difference(name) / change.first.value(name)
 
 
-def sentences(task: TaskReport) -> list[str]:
-    """The few facts behind the verdict."""
-    found = (_bias(task), _fields(task), _worst(task.headline.worst), _value(task), _drift(task), _ranking(task))
-    return [sentence for sentence in found if sentence]
-
-
 def drift_in_words(found: Drift) -> str:
     """One sentence about both forecasts over time."""
     return f"Before: {_line_in_words(found.lines['before'])}. After: {_line_in_words(found.lines['after'])}."
-
-
-def score_shift_in_words(shift: StabilityIndex) -> str:
-    """How far the score moved since the fit; empty if nobody knows."""
-    if not math.isfinite(shift.value):
-        return ""
-    word = "stable" if shift.value < 0.1 else ("somewhat shifted" if shift.value < 0.25 else "shifted")
-    return (
-        f"Against the rows the model was fitted on, the score is {word} (population stability index "
-        f"{shift.value:.3f}; chance alone gives {shift.noise:.3f})."
-    )
 
 
 def bias_in_words(pcoc: float) -> str:
@@ -201,121 +183,6 @@ def bias_in_words(pcoc: float) -> str:
     if abs(pcoc - 1.0) < 0.0005:
         return "is right on average"
     return f"{'over' if pcoc > 1.0 else 'under'}-predicts by {percent(abs(pcoc - 1.0), digits=2)}"
-
-
-@final
-@dataclass(frozen=True)
-class KeyFigure:
-    """One number that everybody remembers, before and after, as text."""
-
-    title: str
-    values: dict[str, str]
-    note: str
-    mood: Mood
-
-
-def key_figures(task: TaskReport) -> Iterator[KeyFigure]:
-    """Yields the figures that are known."""
-    metrics = task.metrics
-
-    def figure(name: str, title: str, shown: Callable[[float], str], note: str) -> KeyFigure:
-        mood = MOODS.get(change_verdict(metrics, name), "neutral")
-        values = {side: shown(found.value(name)) for side, found in metrics.stages.items()}
-        return KeyFigure(title, values, note, mood)
-
-    if is_defined(metrics, "pcoc"):
-        low, high = metrics.interval("pcoc")
-        note = "1 is ideal" if math.isnan(low) else f"1 is ideal; now {ratio(low)} to {ratio(high)}"
-        yield figure("pcoc", "Predicted / observed", ratio, note)
-    if is_defined(metrics, "log_loss"):
-        note = f"{signed_percent(relative_change(metrics, 'log_loss'), digits=2)}; lower is better"
-        yield figure("log_loss", "Log-loss", lambda value: f"{value:.4f}", note)
-    if is_defined(metrics, "mfrce"):
-        note = f"a perfect forecast would show {percent(metrics.floor('mfrce'))}"
-        yield figure("mfrce", "Error by field value", percent, note)
-    if task.fields:
-        yield _counted("Values significantly off", task.headline.significant_values, count(task.headline.n_values))
-        yield _counted("Fields significantly off", task.headline.significant_fields, str(len(task.fields)))
-
-
-def _counted(title: str, numbers: Mapping[str, int], total: str) -> KeyFigure:
-    mood: Mood = "good" if numbers["after"] < numbers["before"] else "neutral"
-    return KeyFigure(title, {side: count(number) for side, number in numbers.items()}, f"of {total}", mood)
-
-
-def _bias(task: TaskReport) -> str:
-    if not is_defined(task.metrics, "pcoc"):
-        return ""
-    low, high = task.metrics.interval("pcoc")
-    if math.isnan(low):
-        tail = "too few rows for an interval"
-    elif low <= 1.0 <= high:
-        tail = "not significantly different from 1"
-    else:
-        tail = f"interval {ratio(low)} to {ratio(high)}"
-    before, after = (bias_in_words(side.value("pcoc")) for side in task.metrics.stages.values())
-    return f"Overall the score {before}; calibrated it {after} ({tail})."
-
-
-def _fields(task: TaskReport) -> str:
-    head = task.headline
-    if not task.fields:
-        return ""
-    fields, values = head.significant_fields, head.significant_values
-    level = f" ({head.n_uneven} when the overall bias is taken out)" if fields["after"] else ""
-    return (
-        f"{fields['after']} of {len(task.fields)} fields {'is' if fields['after'] == 1 else 'are'} significantly off "
-        f"after calibration{level}, {fields['before']} before. Of {count(head.n_values)} field values, "
-        f"{count(values['before'])} were significantly off before, {count(values['after'])} after."
-    )
-
-
-def _worst(worst: Mapping[str, WorstValue | None]) -> str:
-    left, was = worst["after"], worst["before"]
-    if left is not None:
-        return f"The largest error left: it {_error(left)}."
-    return "" if was is None else f"The largest error before, no longer significant: the score {_error(was)}."
-
-
-def _error(worst: WorstValue) -> str:
-    if worst.observed:
-        size = bias_in_words(worst.predicted / worst.observed)
-    else:
-        size = f"predicts {count(worst.predicted)} positives and none was observed"
-    return f"{size} on {worst.field}={shorten(worst.value)}"
-
-
-def _value(task: TaskReport) -> str:
-    found = task.headline.costliest
-    if found is None:
-        return ""
-    before, after = found.gaps.values()
-    left = count(abs(after)) if after else "not significant"
-    return (
-        f"In {task.value}, the largest error was {count(abs(before))} predicted too "
-        f"{'much' if before > 0.0 else 'little'} on {found.field}={shorten(found.value)}; calibrated it is {left}."
-    )
-
-
-def _drift(task: TaskReport) -> str:
-    trend = task.drift.lines["after"].trend
-    if not math.isfinite(trend.change):
-        return ""
-    if not trend.is_significant:
-        return "Over the period the calibrated forecast shows no significant trend."
-    return (
-        f"The calibrated forecast drifts: PCOC changed by {signed_percent(trend.change, digits=2)} from the first "
-        "window to the last; plan a refit."
-    )
-
-
-def _ranking(task: TaskReport) -> str:
-    auc = change_verdict(task.metrics, "auc")
-    if auc in ("", "cannot tell"):
-        return ""
-    ranking = auc if auc in ("better", "worse") else "not significantly different"
-    before, after = (side.value("auc") for side in task.metrics.stages.values())
-    return f"Ranking is {ranking} (AUC {before:.4f} to {after:.4f})."
 
 
 def _line_in_words(line: DriftLine) -> str:

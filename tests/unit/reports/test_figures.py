@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
 
 import monocal
 from monocal.core.errors import InvalidInput
@@ -57,7 +56,7 @@ def test_a_plot_has_the_bins_of_the_report(log, model):
     curves = build_report(model, log.slice(4_000), n_bootstrap=2, **given).task().reliability.curves
     found = monocal.evaluation.table.evaluate_table(log.slice(4_000), model=model, **given).tasks["click"]
     for evaluation, curve in ((found.before, curves["before"]), (found, curves["after"])):
-        drawn = monocal.CalibrationDisplay.from_evaluation(evaluation).curve
+        drawn = monocal.CalibrationDisplay.of(evaluation.rows).curve
         assert np.array_equal(drawn.predicted, curve.predicted)
         assert np.array_equal(drawn.observed, curve.observed)
         assert drawn.noise == pytest.approx(curve.noise, rel=0.05)  # groups are looked at in each forecast's own bins
@@ -87,15 +86,6 @@ def test_weights_count_rows_in_the_plot():
     repeated = monocal.CalibrationDisplay.from_predictions(np.repeat(y, weights), np.repeat(p, weights), n_bins=5)
     assert weighed.prob_true == pytest.approx(repeated.prob_true)
     assert weighed.ax_.get_xscale() == "linear"
-
-
-def test_from_an_estimator():
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(2_000, 2))
-    y = np.where(rng.random(2_000) < 1 / (1 + np.exp(-X[:, 0])), "b", "a")
-    shown = monocal.CalibrationDisplay.from_estimator(LogisticRegression().fit(X, y), X, y)
-    assert shown.name == "LogisticRegression"
-    assert shown.prob_true[-1] > 0.7
 
 
 def test_results_draw_themselves(log, model):

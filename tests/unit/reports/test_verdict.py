@@ -1,11 +1,13 @@
 """The verdict says what the numbers say."""
 
+import re
+
 import numpy as np
 import pytest
 
 import monocal
 from monocal.reports import build_report, verdict
-from monocal.reports.verdict import key_figures, sentences
+from monocal.reports.page import render
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = [
@@ -14,6 +16,13 @@ pytestmark = [
 ]
 
 QUICK = {"n_bootstrap": 50, "n_floor": 20}
+
+
+def summary(data):
+    """The facts below the verdict, and the titles of the figures between them."""
+    html = render(data)
+    facts = re.search(r'<ul class="facts">(.*?)</ul>', html, flags=re.DOTALL)[1]
+    return re.findall("<li>(.*?)</li>", facts), re.findall("<dt>(.*?)</dt><dd><span", html)
 
 
 @pytest.mark.parametrize(
@@ -28,21 +37,23 @@ def test_help_harm_and_no_difference_have_their_own_words(world, method, turned,
     log = monocal.simulate_log(16_000, seed=6, world=world).table()
     learned = {"pctr": log["pctr"].to_numpy(), "click": 1 - log["click"].to_numpy()} if turned else log
     model = monocal.fit(learned, method=method, score="pctr", label="click")
-    found = build_report(model, log, fields=["device"], **QUICK).task()
+    data = build_report(model, log, fields=["device"], **QUICK)
+    found, (facts, figures) = data.task(), summary(data)
     assert verdict(found).startswith(said)
     assert found.headline.mood == mood
-    assert [figure.title for figure in key_figures(found)][:2] == ["Predicted / observed", "Log-loss"]
-    assert any("significantly off after calibration" in sentence for sentence in sentences(found))
+    assert figures[:2] == ["Predicted / observed", "Log-loss"]
+    assert any("significantly off after calibration" in fact for fact in facts)
 
 
 def test_on_too_few_rows_nothing_is_claimed():
     """Its loss falls by a quarter, on thirty rows."""
     table = {"p": [0.1, 0.3, 0.5, 0.7, 0.9] * 6, "y": [1, 0, 1, 0, 1] * 6}
     model = monocal.fit(table, method="platt", score="p", label="y")
-    found = build_report(model, table, **QUICK).task()
+    data = build_report(model, table, **QUICK)
+    found = data.task()
     assert found.headline.mood == "neutral"
     assert verdict(found).startswith("The rows are too few to say whether calibration helped: 30 rows, 12 of one label")
-    assert not any("significantly different" in sentence for sentence in sentences(found) if "Ranking" in sentence)
+    assert not any("Ranking" in fact for fact in summary(data)[0])
 
 
 def test_the_worst_value_left_is_named_with_its_size_and_its_price():
@@ -53,11 +64,10 @@ def test_the_worst_value_left_is_named_with_its_size_and_its_price():
     labels = (rng.random(n) < np.where(site == "bad", 0.5, 1.05) * truth).astype(int)
     table = {"p": truth, "y": labels, "site": site, "bid": np.full(n, 2.0)}
     model = monocal.fit(table, method="none", score="p", label="y", fields=["site"])
-    found = build_report(model, table, value="bid", **QUICK).task()
+    data = build_report(model, table, value="bid", **QUICK)
+    found = data.task()
     assert found.headline.worst["after"][:2] == ("site", "bad")
-    worst, money = (
-        next(sentence for sentence in sentences(found) if start in sentence) for start in ("error left", "In bid")
-    )
+    worst, money = (next(fact for fact in summary(data)[0] if start in fact) for start in ("error left", "In bid"))
     assert "over-predicts by" in worst
     assert "on site=bad" in worst
     assert "predicted too much on site=bad" in money
