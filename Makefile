@@ -80,7 +80,7 @@ test-newest: ## Run networks with the newest of everything that is allowed, in a
 	.venv-newest/bin/python -m pytest -q -n 2 --dist loadfile $(NETWORK_TESTS)
 
 mutants: $(STAMP) ## Change the code a little, 320 times, and count how often tests notice (an hour of a quiet core)
-	$(BIN)/python benchmarks/mutants/run.py --n 320 --out runs/mutants/table.md
+	$(BIN)/python benchmarks/mutants/run.py --n 320
 
 check: $(STAMP) ## Style, types, layers
 	$(BIN)/ruff check .
@@ -95,20 +95,20 @@ format: $(STAMP) ## Put the code into shape
 docs: $(STAMP) ## Build the documentation site into site/
 	$(BIN)/mkdocs build --strict
 
-bench-data: $(STAMP) ## Encode a simulated log of ROWS rows; writes benchmarks/results/data_speed.md
-	$(BIN)/python benchmarks/speed/data_speed.py --rows $(ROWS)
+bench-data: $(STAMP) ## Encode a simulated log of ROWS rows; keeps the table data_speed of benchmarks/results/speed.jsonl
+	$(BIN)/python benchmarks/speed/data_speed.py --rows $(ROWS) | $(BIN)/python benchmarks/tables.py speed data_speed --keep
 
-bench-metrics: $(STAMP) ## Evaluate every metric on ten million rows; writes benchmarks/results/metrics_speed.md
-	$(BIN)/python benchmarks/speed/metrics_speed.py
+bench-metrics: $(STAMP) ## Evaluate every metric on ten million rows; keeps the table metrics_speed of benchmarks/results/speed.jsonl
+	$(BIN)/python benchmarks/speed/metrics_speed.py | $(BIN)/python benchmarks/tables.py speed metrics_speed --keep
 
-bench-apply: $(STAMP) ## Apply models to two million rows; writes benchmarks/results/apply_speed.md
-	$(BIN)/python benchmarks/speed/apply_speed.py
+bench-apply: $(STAMP) ## Apply models to two million rows; keeps the table apply_speed of benchmarks/results/speed.jsonl
+	$(BIN)/python benchmarks/speed/apply_speed.py | $(BIN)/python benchmarks/tables.py speed apply_speed --keep
 
-bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; writes benchmarks/results/umc_speed.md
-	$(BIN)/python benchmarks/speed/umc_speed.py
+bench-speed: $(STAMP) ## Speed of UMC against the paper's formula; keeps the table umc_speed of benchmarks/results/speed.jsonl
+	$(BIN)/python benchmarks/speed/umc_speed.py | $(BIN)/python benchmarks/tables.py speed umc_speed --keep
 
-bench-speed-all: $(STAMP) ## The speed record: everything beside its yardstick; writes benchmarks/results/speed.md
-	$(BIN)/python benchmarks/speed/record.py
+bench-speed-all: $(STAMP) ## The speed record: everything beside its yardstick; keeps the table speed of benchmarks/results/speed.jsonl
+	$(BIN)/python benchmarks/speed/record.py | $(BIN)/python benchmarks/tables.py speed speed --keep
 
 bench-peers: $(STAMP) ## Install the peers that studies compare with (large)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]'

@@ -4,7 +4,7 @@ A seeded sample of changes per group of files. Each is tried on a copy of the so
 the heavy packages loaded, against the tests that reach the changed line, until the first of them fails. Limits are
 CPU seconds. What was found is kept in the work folder: a run that was ended goes on where it stopped.
 
-    python benchmarks/mutants/run.py --out benchmarks/results/mutants.md
+    python benchmarks/mutants/run.py
     python benchmarks/mutants/run.py --retry      (survivors again, with the tests as they are now)
 """
 
@@ -98,7 +98,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, default=ROOT / "runs" / "mutants")
     parser.add_argument("--retry", action="store_true", help="try survivors again, with the tests of the checkout")
-    parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     copy = arguments.work.resolve() / "copy"
     kept = copy.parent / "src"
@@ -128,10 +127,7 @@ def main() -> None:
     sys.dont_write_bytecode = True
     results = copy.parent / "results.jsonl"
     _try_all(_sample(arguments.n, arguments.seed), reach, results, retry=arguments.retry)
-    table = _table(results)
-    print(table)
-    if arguments.out:
-        (ROOT / arguments.out).write_text(table, encoding="utf-8")
+    print(_table(results))
 
 
 def _recorded(folder: Path) -> list[Path]:

@@ -16,6 +16,8 @@ import argparse
 import importlib.util
 import itertools
 import json
+import os
+import subprocess
 import time
 import warnings
 import zipfile
@@ -309,7 +311,7 @@ def judge(folder: Path) -> None:
                 "loss": round(log_loss(z, y), 6),
                 "pcoc": round(float(expit(z).sum() / y.sum()), 3),
             }
-        lines.append(row)
+        lines.append(row | {"seed": 0, "code": code_version(), "machine": f"{os.cpu_count()} cores, 1 thread"})
     (folder / "level.jsonl").write_text("".join(json.dumps(row) + "\n" for row in lines), encoding="utf-8")
     (folder / "level.md").write_text(f"{summary(lines)}\n\n{by_window(lines)}\n", encoding="utf-8")
 
@@ -349,6 +351,12 @@ def by_window(lines: list[dict]) -> str:
         head += [f"{row['plain']:.5f}, {row['plain_pcoc']:.2f}", f"{row['noise']:.5f}"]
         found.append("| " + " | ".join(head + cells) + " |")
     return "\n".join(found)
+
+
+def code_version() -> str:
+    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+    return f"{monocal.__version__} ({found})" if found else monocal.__version__
 
 
 def main() -> None:

@@ -102,8 +102,7 @@ def main() -> None:
         size = f"{len(rows):,}, {len(test):,}"
         losses = {"": _print(name, size, "score alone", "", test["score"].to_numpy(), labels)}
         for method in options.method or ["wide_logistic"]:
-            arguments: dict[str, Any] = {"method": method}
-            arguments |= {"l2": "auto", "carry": "auto", "recent_share": 0.1} if method == "wide_logistic" else {}
+            arguments = {"l2": "auto", "carry": "auto", "recent_share": 0.1} if method == "wide_logistic" else {}
             classes = [f"{column}_class" for column in numeric]
             for said, more in (
                 ("no numbers", {}),
@@ -112,7 +111,7 @@ def main() -> None:
             ):
                 edges = {name: np.nanquantile(rows[name], np.linspace(0, 1, N_CLASSES + 1)[1:-1]) for name in numeric}
                 both = [_with_classes(part, edges) for part in (rows, test)]
-                model = monocal.fit(both[0], **{**roles, **more}, **arguments)
+                model = monocal.fit(both[0], method=monocal.calibrator(method, **arguments), **{**roles, **more})
                 known = losses.get(CLASSES) if said == "numeric fields" else None
                 losses[said] = _print(name, size, method, said, model.predict(both[1]), labels, known)
 

@@ -45,12 +45,11 @@ def _row(world: str, seed: int, method: str, n_rows: int) -> str:
     older, newer = log.take(slice(0, cut)), log.take(slice(cut, None))
     model = monocal.fit(
         older.table(),
-        method=method,
+        method=monocal.calibrator(method, **ARGUMENTS.get(method, {})),
         score="pctr",
         label="click",
         fields=list(log.field_names),
         time="timestamp",
-        **ARGUMENTS.get(method, {}),
     )
     table = newer.table()
     half, found = (model.predict(table, interval=level) for level in (0.5, LEVEL))

@@ -80,7 +80,7 @@ def main(n_rows: int, ways: list[str]) -> None:
         for method in METHODS:
             few = {"umc": {"n_epochs": 1}}.get(method, {})
             models[method] = folder / method
-            monocal.fit(table.slice(0, 50_000), method=method, **given, **few).save(models[method])
+            monocal.fit(table.slice(0, 50_000), method=monocal.calibrator(method, **few), **given).save(models[method])
         del table
         for n_processes in (1, 2, 4) if "commands" in ways else ():
             for method, model in models.items():

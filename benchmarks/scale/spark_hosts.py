@@ -69,7 +69,7 @@ def driver(table: str, master: str, address: str, settings: dict[str, Any], fold
         facts: dict[str, Any] = {"executors": _executor_hosts(session)}
         (folder / "fitting").touch()
         start = time.monotonic()
-        model = ms.fit(df, method="umc", **PARTS, **settings, workers=N_TASKS)
+        model = ms.fit(df, method=monocal.calibrators.calibrator("umc", **settings), **PARTS, workers=N_TASKS)
         facts["fit s"] = round(time.monotonic() - start, 1)
         facts["executors after"] = _executor_hosts(session)
         alone = _by_one_process(df, settings, model)

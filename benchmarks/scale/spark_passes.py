@@ -52,7 +52,9 @@ def main(n_rows: int) -> None:
     given: dict[str, Any] = {"score": "pctr", "label": "click", "fields": FIELDS}
     few = table.slice(0, 50_000)
     small = {"umc": {"size": "small", "n_epochs": 1}}
-    models = {method: monocal.fit(few, method=method, **given, **small.get(method, {})) for method in METHODS}
+    models = {
+        name: monocal.fit(few, method=monocal.calibrator(name, **small.get(name, {})), **given) for name in METHODS
+    }
     with tempfile.TemporaryDirectory() as folder, session() as spark:
         path = Path(folder) / "log.parquet"
         pq.write_table(table, path, row_group_size=100_000)

@@ -11,10 +11,10 @@ requests that change, whose strings are new objects, as those of a parsed body a
 import argparse
 import os
 import platform
+import sys
 import time
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import psutil
@@ -25,7 +25,6 @@ from monocal.compiled.knots import umc_predictor
 from monocal.serving import Engine, Request
 
 N_FIELDS, N_SHARED, N_REQUESTS = 21, 11, 40
-RESULT = Path(__file__).parents[1] / "results" / "engine_latency.md"
 TARGETS = {1: "≤ 15", 100: "≤ 200"}
 SWEPT_BYTES = 8 << 20
 """What a ranker may touch between two calls: more than the second-level cache of any core."""
@@ -47,7 +46,7 @@ def fitted_model(log, method):
     """Returns a model of all fields; of a network, the whole of it is believed: one that is not costs less."""
     names = [name for name in log.column_names if name.startswith("field_")]
     wishes = {"carry": "none", "n_epochs": 2} if method == "umc" else {}
-    return monocal.fit(log, method=method, score="pctr", label="click", fields=names, **wishes)
+    return monocal.fit(log, method=monocal.calibrator(method, **wishes), score="pctr", label="click", fields=names)
 
 
 def requests_of(log, names, n_rows, n_shared):
@@ -188,15 +187,14 @@ def main():
                     f"| {method} | {n_rows} | {n_shared} | **{same[0]:.1f}** | {same[1]:.1f} | {changing[0]:.1f} | "
                     f"{changing[1]:.1f} | {look_up[0]:.1f} | {score[0]:.1f} | {'' if n_shared else TARGETS[n_rows]} |"
                 )
-        print("\n".join(lines[-4:]), flush=True)
+        print("\n".join(lines[-4:]), file=sys.stderr, flush=True)
         if method == "umc":
             kernels = kernel_lines(model, log, names, wishes.rounds)
-            print("\n".join(kernels), flush=True)
+            print("\n".join(kernels), file=sys.stderr, flush=True)
     load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
     sizes = " + ".join(f"{size:,}" for size in model.vocabulary.sizes[:4])
-    kept = RESULT.read_text(encoding="utf-8").partition("<!-- reading -->")[2] if RESULT.exists() else "\n"
     table, kernel_table = "\n".join(lines), "\n".join(kernels)
-    RESULT.write_text(
+    print(
         f"""# Latency of the engine
 
 Command: `python benchmarks/serving/engine_latency.py --rounds {wishes.rounds}`.
@@ -222,9 +220,7 @@ The look-up tables of these {sum(model.vocabulary.sizes):,} values take {memory:
 | network | same, best | changing, best | swept | first-layer units on | denormal numbers |
 | --- | --- | --- | --- | --- | --- |
 {kernel_table}
-
-<!-- reading -->{kept}""",
-        encoding="utf-8",
+"""
     )
 
 

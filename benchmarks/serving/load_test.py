@@ -33,7 +33,6 @@ from monocal.models import Fusion, read_manifest
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 TASKS = {"click": ("click", "pctr"), "effective_view": ("effective_view", "pev"), "long_view": ("long_view", "plv")}
 TOKEN = "a token for the load test only"
-RESULT = Path(__file__).parents[1] / "results" / "serving_load.md"
 PATIENCE_SECONDS = 600.0
 """Ends a run that hangs; nothing is measured by it."""
 
@@ -336,12 +335,10 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rows", type=int, default=20_000, help="rows that the two models are fitted on")
     parser.add_argument("--hang-seconds", type=float, default=10.0, help="when a silent worker is replaced")
-    parser.add_argument("--json", action="store_true", help="print what was found and write no report")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     wishes = parser.parse_args()
     found = run(wishes)
-    print(json.dumps(found, indent=1))
-    if not wishes.json:
-        RESULT.write_text(report(found, wishes), encoding="utf-8")
+    print(json.dumps(found, indent=1) if wishes.json else report(found, wishes))
 
 
 if __name__ == "__main__":

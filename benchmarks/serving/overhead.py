@@ -15,7 +15,6 @@ import platform
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numba
@@ -24,7 +23,6 @@ import torch
 from request_scorer import RequestScorer
 
 from monocal.calibrators import CALIBRATORS
-from monocal.core.files import atomic_file
 from monocal.core.scores import sigmoid
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, MultiTaskDeepFM
@@ -33,7 +31,6 @@ from monocal.lab.simulator.search import SearchWorld, page_features, simulate_pa
 from monocal.models.model import Fusion, Model, TaskModel
 from monocal.serving import Engine, Request
 
-RESULT = Path(__file__).parents[1] / "results" / "serving_overhead.md"
 N_CANDIDATES = 100
 TASKS = ("click", "effective_view", "long_view")
 FUSION = Fusion(weights={"click": 0.2, "effective_view": 0.5, "long_view": 1.0}, powers={"long_view": 0.8})
@@ -213,7 +210,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=12_000)
     parser.add_argument("--qin-rows", type=int, default=120_000)
     parser.add_argument("--blocks", type=int, default=40)
-    parser.add_argument("--only-deepfm", action="store_true", help="print the first table and write nothing")
+    parser.add_argument("--only-deepfm", action="store_true", help="the first table alone")
     wishes = parser.parse_args()
     torch.set_num_threads(1)
     tables = []
@@ -223,18 +220,14 @@ def main() -> None:
         engines = {arm: engine_of(ranked, arguments) for arm, arguments in ARMS.items()}
         lines = [f"## Behind the {name}" if "Deep" in name else f"## Behind {name}", "", *HEAD]
         lines += lines_of(measure(ranked, engines, wishes.blocks))
-        print("\n".join(lines))
         tables += [*lines, ""]
-    if not wishes.only_deepfm:
-        write(tables, wishes)
+    print(how(wishes), *tables, sep="\n")
 
 
-def write(lines: list[str], wishes: argparse.Namespace) -> None:
-    """Writes the measured part; what it means is written by hand below the mark and kept."""
-    mark = "<!-- reading -->"
-    reading = RESULT.read_text(encoding="utf-8").split(mark)[1] if RESULT.exists() else "\n"
+def how(wishes: argparse.Namespace) -> str:
+    """Returns what stands above the tables."""
     load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
-    text = f"""# What calibration adds to a ranker
+    return f"""# What calibration adds to a ranker
 
 `python benchmarks/serving/overhead.py --rows {wishes.rows} --qin-rows {wishes.qin_rows} --blocks {wishes.blocks}`
 
@@ -252,10 +245,7 @@ One thread, one process, blocks of {BLOCK_REQUESTS} requests per arm in random o
 requests per arm. {platform.machine()}, {os.cpu_count()} cores, torch {torch.__version__}, numba {numba.__version__},
 numpy {np.__version__}; load average {load}: above the number of cores, wall columns
 (QPS, p50, p99) measure the neighbours.
-
 """
-    with atomic_file(RESULT) as temporary:
-        temporary.write_text(text + "\n".join(lines) + f"\n\n{mark}{reading}", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     python benchmarks/serving/serving_speed.py                     # three minutes
     python benchmarks/serving/serving_speed.py --seconds 0.3       # a quick look
-    python benchmarks/serving/serving_speed.py --source ../other/src   # another version, printed and not written down
+    python benchmarks/serving/serving_speed.py --source ../other/src   # another version
 
 The service runs as its users run it: processes of its own, a loopback socket, connections that are kept. Clients write
 prepared bytes and read whole answers. CPU is that of the workers, from the system's books, so a busy neighbour changes
@@ -25,7 +25,6 @@ import numpy as np
 import psutil
 from engine_latency import N_SHARED, fitted_model, make_log
 
-RESULT = Path(__file__).parents[1] / "results" / "serving_speed.md"
 CANDIDATES = (1, 10, 100, 1000)
 N_BODIES = 20
 
@@ -157,20 +156,18 @@ def main():
                     lines.append(
                         f"| {n_workers} | {n_clients} | {n_rows:,} | {size:,} | {rate:,.0f} | **{cpu:,.0f}** |"
                     )
-                    print(lines[-1], flush=True)
+                    print(lines[-1], file=sys.stderr, flush=True)
             finally:
                 process.terminate()
                 process.wait()
-    if wishes.source is None:
-        write(lines, wishes)
+    print(report(lines, wishes))
 
 
-def write(lines, wishes):
+def report(lines, wishes):
+    """Returns the run as Markdown."""
     load_now = ", ".join(f"{average:.1f}" for average in os.getloadavg())
     table = "\n".join(lines)
-    kept = RESULT.read_text(encoding="utf-8").partition("<!-- reading -->")[2] if RESULT.exists() else "\n"
-    RESULT.write_text(
-        f"""# Speed of the service
+    return f"""# Speed of the service
 
 Command: `python benchmarks/serving/serving_speed.py --seconds {wishes.seconds:g} --rounds {wishes.rounds}`.
 
@@ -183,10 +180,7 @@ say less than CPU.
 | workers | connections | candidates | bytes | requests per second | CPU µs per request |
 | --- | --- | --- | --- | --- | --- |
 {table}
-
-<!-- reading -->{kept}""",
-        encoding="utf-8",
-    )
+"""
 
 
 if __name__ == "__main__":

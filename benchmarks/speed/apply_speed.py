@@ -23,10 +23,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 import monocal
-from monocal.core.files import atomic_file
 from monocal.lab.simulator import WORLDS, write_simulated_log
 
-_RESULTS = Path(__file__).resolve().parents[1] / "results" / "apply_speed.md"
 _FIT_ROWS = 200_000
 _FIELDS = [field.name for field in WORLDS["large"].fields]
 
@@ -55,7 +53,10 @@ def main() -> None:
             model = folder / method
             # one epoch is enough: how well it fits changes nothing about the time to apply it
             options = {"n_epochs": 1} if "n_epochs" in monocal.calibrator(method).get_params() else {}
-            monocal.fit(fit_on, method=method, score="pctr", label="click", fields=_FIELDS, **options).save(model)
+            fitted = monocal.fit(
+                fit_on, method=monocal.calibrator(method, **options), score="pctr", label="click", fields=_FIELDS
+            )
+            fitted.save(model)
             _apply(model, few, folder, arguments.threads)
             start = _apply(model, few, folder, arguments.threads)
             small = _apply(model, quarter, folder, arguments.threads)
@@ -65,11 +66,8 @@ def main() -> None:
             )
             times = _thread_times(model, few, log, folder, arguments.threads)
             lines.append(_line(method, start, small, whole, times))
-            print(lines[-1])
-    text = _page(arguments, lines)
-    with atomic_file(_RESULTS) as temporary:
-        temporary.write_text(text, encoding="utf-8")
-    print(text)
+            print(lines[-1], file=sys.stderr)
+    print(_page(arguments, lines))
 
 
 def _apply(model: Path, table: Path, folder: Path, threads: int) -> Run:

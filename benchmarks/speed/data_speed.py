@@ -26,7 +26,6 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 _ROOT = Path(__file__).resolve().parents[2]
-_RESULTS = _ROOT / "benchmarks" / "results" / "data_speed.md"
 _SIZES = (7, 7, 4737, 7745, 26, 8552, 559, 36, 2686408, 6729486, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 _FIELDS = tuple(f"f{index:02d}" for index in range(len(_SIZES)))
 _BATCH_ROWS = 16_384
@@ -52,17 +51,12 @@ def main() -> None:
     }
     lines = _report(arguments.rows, measured, whole.stat().st_size, load)
     print("\n".join(lines))
-    from monocal.core.files import atomic_file
-
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--folder", type=Path, default=_ROOT / "runs" / "bench-data", help="where the logs are kept")
-    parser.add_argument("--out", type=Path, default=_RESULTS)
     parser.add_argument("--step", choices=sorted(_STEPS), help=argparse.SUPPRESS)
     parser.add_argument("--log", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -3,10 +3,8 @@
 python benchmarks/speed/fit_speed.py                             # 8,000,000 × 21, some twenty minutes
 python benchmarks/speed/fit_speed.py --rows 1000000              # about two minutes on a quiet machine
 python benchmarks/speed/fit_speed.py --rows 8000000 --threads 1  # without the second number of threads
-python benchmarks/speed/fit_speed.py --promotions --out runs/p.md  # weeks 32 to 41 of the installed promotions log
+python benchmarks/speed/fit_speed.py --promotions         # weeks 32 to 41 of the installed promotions log
 python benchmarks/speed/fit_speed.py --table t.parquet --score p --label sold --time week --fields store_id,brand
-
-What stands in the table's file below the mark stays there.
 """
 
 from __future__ import annotations
@@ -27,29 +25,23 @@ from typing import Any
 import pyarrow.parquet as pq
 from suite.promotions_rows import COLUMNS, write_promotions
 
-from monocal.core.files import atomic_file
 from monocal.lab.simulator import find_world, write_simulated_log
 
-MARK = "<!-- reading -->"
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "fit_speed.md"
 PHASES = {
     "reading": ("monocal.tables.table", "Table.read"),
     "vocabulary and ids": ("monocal.tables.table", "Table.encoded"),
-    "carry-over: wide fits forward in time": ("monocal.neural.fitting.carry_over", "learn_carry_over"),
-    "wide fit on all rows": ("monocal.neural.fitting.carry_over", "fit_carried"),
+    "carry-over: wide fits forward in time": ("monocal.neural.base", "learn_carry_over"),
     "networks, trial and last": ("monocal.neural.base", "NeuralCalibrator._train"),
-    "shifts beside the network": ("monocal.neural.fitting.carry_over", "carried_shifts"),
-    "what rows know (intervals)": ("monocal.neural.base", "spread_of_network"),
+    "shifts beside the network": ("monocal.neural.base", "refit_shifts"),
 }
 
 
 def main() -> None:
-    """Simulates the log once, fits it in a process per number of threads, writes the table."""
+    """Simulates the log once, fits it in a process per number of threads, prints the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=8_000_000)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--folder", type=Path, default=Path("runs/fit_speed"))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--promotions", action="store_true", help="fit weeks 32 to 41 of the promotions log")
     parser.add_argument("--table", type=Path, help="fit this table instead of a simulated one")
     parser.add_argument("--score", default="pctr")
@@ -78,11 +70,7 @@ def main() -> None:
         log, what = arguments.table, f"`{arguments.table.name}`"
     columns = [f"--{name}={getattr(arguments, name)}" for name in ("score", "label", "time", "fields")]
     found = {n: _in_a_process([f"--table={log}", f"--fit={n}", *columns]) for n in arguments.threads}
-    text = "\n".join(_report(what, found, load))
-    print(text)
-    _, mark, reading = (arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else "").partition(MARK)
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text(text + mark + reading, encoding="utf-8")
+    print("\n".join(_report(what, found, load)))
 
 
 def _in_a_process(options: list[str]) -> dict[str, Any]:
@@ -109,7 +97,7 @@ def _fit(arguments: argparse.Namespace) -> dict[str, Any]:
     fields = arguments.fields.split(",")
     columns = {"score": arguments.score, "label": arguments.label, "time": arguments.time, "fields": fields}
     clocks = time.perf_counter(), time.process_time()
-    model = monocal.fit(arguments.table, **columns, n_threads=arguments.fit)
+    model = monocal.fit(arguments.table, method=monocal.Umc(n_threads=arguments.fit), **columns)
     wall, cpu = time.perf_counter() - clocks[0], time.process_time() - clocks[1]
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     sizes, rows = sum(model.vocabulary.sizes), pq.read_metadata(arguments.table).num_rows

@@ -14,11 +14,8 @@ import sys
 import time
 from pathlib import Path
 
-from monocal.core.files import atomic_file
 from monocal.lab.rankers import ScoredLog
 from monocal.lab.simulator import find_world
-
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "large_log.md"
 
 
 def main() -> None:
@@ -26,7 +23,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--folder", type=Path, default=Path("runs/large_log"))
-    parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,8 +42,6 @@ def main() -> None:
     measured = {name: _measure(command) for name, command in steps.items() if name != "simulate" or not log.exists()}
     lines = _report(arguments.rows, log, measured, ScoredLog.open(folder / "ranked"), load)
     print("\n".join(lines))
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _measure(command: list[str]) -> tuple[float, float, float]:

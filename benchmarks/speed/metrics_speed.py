@@ -13,11 +13,9 @@ import os
 import platform
 import resource
 import time
-from pathlib import Path
 
 import numpy as np
 
-from monocal.core.files import atomic_file
 from monocal.core.scores import sigmoid
 from monocal.evaluation.evaluate import evaluate
 from monocal.evaluation.result import Evaluation
@@ -28,7 +26,6 @@ _LARGE = (1_000_000, 200_000, 50_000, 10_000, 5_000, 2_000, 1_000, 500, 200, 100
 _SMALL = (60, 40, 30, 24, 20, 15, 10, 7, 5, 2)
 _CARDINALITIES = _LARGE + _SMALL
 _REPLICATE_ROWS = 1_000_000
-_RESULTS = Path(__file__).resolve().parents[1] / "results" / "metrics_speed.md"
 
 
 def main() -> None:
@@ -71,15 +68,12 @@ def main() -> None:
         "",
     ]
     print("\n".join(lines))
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text("\n".join(lines), encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--fields", type=int, default=20, choices=range(1, 21), metavar="1…20")
-    parser.add_argument("--out", type=Path, default=_RESULTS)
     return parser.parse_args()
 
 

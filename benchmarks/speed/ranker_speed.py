@@ -12,13 +12,11 @@ import os
 import platform
 import resource
 import time
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import torch
 
-from monocal.core.files import atomic_file
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.histories import with_histories
 from monocal.lab.rankers import QIN, DeepFM, HashedLogistic, MultiTaskDeepFM
@@ -37,7 +35,6 @@ _ROLES_OF_QIN = {
     "attributes": ("field_16", "field_19"),
     "batch_rows": _BATCH_ROWS,
 }
-_RESULTS = Path(__file__).resolve().parents[1] / "results" / "ranker_speed.md"
 
 
 def main() -> None:
@@ -106,8 +103,6 @@ def main() -> None:
         "",
     ]
     print("\n".join(text))
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text("\n".join(text), encoding="utf-8")
 
 
 def draw_log(n_rows: int) -> EncodedLog:
@@ -205,7 +200,6 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=_RESULTS)
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
 """The speed record: everything that is claimed to be fast, beside yardsticks of the same process, in one table.
 
-python benchmarks/speed/record.py              # some minutes; writes benchmarks/results/speed.md
+python benchmarks/speed/record.py              # some minutes
 python benchmarks/speed/record.py --quick      # a look, with few rows and one round
 """
 
@@ -10,7 +10,6 @@ import argparse
 import os
 import platform
 import time
-from pathlib import Path
 
 import numba
 import numpy
@@ -23,20 +22,13 @@ from suite.starts import starts
 from suite.timing import Row
 from threadpoolctl import threadpool_limits
 
-from monocal.core.files import atomic_file
-
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "speed.md"
-MARK = "<!-- reading -->"
-"""What stands below it is written by hand and kept."""
-
 HEAD = "| what | {unit} | yardstick | {unit} | ratio |\n| --- | --- | --- | --- | --- |"
 
 
 def main() -> None:
-    """Measures everything and writes the page."""
+    """Measures everything and prints the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     n_rows, rounds, n_answers = (20_000, 1, 3) if arguments.quick else (200_000, 3, 20)
@@ -81,9 +73,6 @@ def main() -> None:
         ]
     )
     print(text)
-    _, mark, reading = (arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else "").partition(MARK)
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text(text + mark + reading, encoding="utf-8")
 
 
 def _section(title: str, unit: str, rows: list[Row], scale: float) -> list[str]:

@@ -29,7 +29,6 @@ from paper_formula import PaperUmc, bce
 
 from monocal.compiled.knots import umc_predictor
 from monocal.compiled.rows import FoldedPredictor
-from monocal.core.files import atomic_file
 from monocal.lab.exact_concat.integral import integrate, pack_integrand
 from monocal.lab.exact_concat.predictor import concat_predictor
 from monocal.lab.exact_concat.torch_map import ConcatMap
@@ -37,10 +36,6 @@ from monocal.neural.context import ContextEncoder
 from monocal.neural.maps import umc, umc_parts
 from monocal.neural.network import MonotoneMap
 
-_MARK = "<!-- reading -->"
-"""What stands below it is written by hand and kept."""
-
-_RESULTS = Path(__file__).resolve().parents[1] / "results" / "umc_speed.md"
 SIZES = (7, 7, 4737, 7745, 26, 8552, 559, 36, 10_000, 10_000, 8251, 5, 4, 2626, 8, 9, 435, 4, 68, 172, 60)
 BATCH = 16_384
 KNOTS = np.linspace(-6.0, 2.0, 16)
@@ -330,7 +325,6 @@ def report(bench: Bench, rounds: int) -> tuple[list[str], bool]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the slow variants")
-    parser.add_argument("--out", type=Path, default=_RESULTS)
     parser.add_argument("--step", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
@@ -339,11 +333,7 @@ def main() -> None:
         print(json.dumps(kernel_ns() if step == "kernel" else peak_bytes(step.removeprefix("memory-"))))
         return
     lines, all_met = report(Bench(), arguments.rounds)
-    text = "\n".join(lines)
-    print(text)
-    _, mark, reading = (arguments.out.read_text(encoding="utf-8") if arguments.out.exists() else "").partition(_MARK)
-    with atomic_file(arguments.out) as temporary:
-        temporary.write_text(text + mark + reading, encoding="utf-8")
+    print("\n".join(lines))
     sys.exit(0 if all_met else 1)
 
 

@@ -1,6 +1,6 @@
 """PCOC of fits on labels that come late: as they are seen, and with the maturity of their rows.
 
-`python benchmarks/watch/late_labels.py` prints the tables of `benchmarks/results/late_labels.md`.
+`python benchmarks/watch/late_labels.py` prints the tables.
 """
 
 from __future__ import annotations

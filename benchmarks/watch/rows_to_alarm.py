@@ -1,6 +1,6 @@
 """After how many rows a planted bias on one of ten thousand values is found, and how often nothing is called something.
 
-`python benchmarks/watch/rows_to_alarm.py > benchmarks/results/watch.md` writes the table again. Only the planted
+`python benchmarks/watch/rows_to_alarm.py` prints the table. Only the planted
 value's chart is simulated: the charts of the other 9,999 values and that of all rows matter through their share of
 the false-alarm rate alone.
 """

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
-_RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-_PLACE = re.compile(r"^<!-- results: ([a-z_]+\.md) -->$", flags=re.MULTILINE)
+_SHOWN = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "tables.py"))["shown"]
+_PLACE = re.compile(r"^<!-- results: ([a-z_]+)(?: ([a-z_]+))? -->$", flags=re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replaces every `<!-- results: name.md -->` by that file, its headings one step lower."""
-    return _PLACE.sub(lambda found: _lowered(_RESULTS / found[1]), markdown)
-
-
-def _lowered(path: Path) -> str:
-    return re.sub(r"^#", "##", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    """Replaces every `<!-- results: set table -->` by that table, `<!-- results: set -->` by all tables of the set."""
+    return _PLACE.sub(lambda found: _SHOWN(found[1], found[2]), markdown)

@@ -45,7 +45,9 @@ def answers(n_rows: int, rounds: int) -> tuple[list[Row], list[str]]:
     onnx: list[str] = []
     for label, options in METHODS.items():
         method = label.split(",")[0]
-        model = monocal.fit(table, method=method, score="pctr", label="click", fields=names, **options)
+        model = monocal.fit(
+            table, method=monocal.calibrator(method, **options), score="pctr", label="click", fields=names
+        )
         engine, sessions = Engine(model), _sessions(model)
         engine.warm_up()
         for n, repeats in SIZES.items():
