@@ -157,7 +157,7 @@ def rank(
 ) -> None:
     """Trains a ranker on a prepared log and scores all of it.
 
-    It learns from the part called train. Killed work goes on from its last checkpoint; finished work is not repeated.
+    It learns from the part called train. Finished work is not repeated.
 
     Arguments:
         log (LOG): A prepared log.

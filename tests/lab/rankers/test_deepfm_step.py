@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.networks import DeepFMNetwork
 from monocal.lab.rankers.objective import CHUNK_ROWS, RankerObjective, workers
-from monocal.lab.rankers.training import Optimisers
 from monocal.lab.ranking_losses import LogLoss
+from monocal.neural.train import Adam
 
 SIZES = (5, 3, 7)
 DIMENSIONS = 4
@@ -28,7 +29,8 @@ class Trainer:
 
     def __init__(self, network, l2=0.0, n_threads=1, loss=None):
         self.network, self.l2, self.n_threads, self.loss = network, l2, n_threads, loss or LogLoss()
-        self.optimisers = Optimisers(network)
+        self.dense, self.lazy = Adam(network.dense_parameters()), LazyAdam(network.table)
+        self.dense.param_groups[0]["lr"] = RATE
 
     def step(self, features, labels, weights=None, groups=None):
         batch = {"features": features} | {f"label:{place}": labels[:, place] for place in range(labels.shape[1])}
@@ -36,9 +38,10 @@ class Trainer:
         batch |= {} if groups is None else {"groups": groups}
         with workers(self.n_threads) as pool:
             tasks = [str(place) for place in range(labels.shape[1])]
-            objective = RankerObjective(self.network, self.loss, None, tasks, self.l2, "", pool, "")
+            objective = RankerObjective(self.network, self.loss, None, tasks, self.l2, pool, "")
             loss = objective.gradients(batch)
-        self.optimisers.step(RATE)
+        self.dense.step()
+        self.lazy.step(RATE)
         return loss
 
 

@@ -75,8 +75,6 @@ def test_what_does_not_belong_together_is_refused(saved_log, tmp_path):
         scored.part("calib")
     with pytest.raises(UnknownName, match="task: got 'clck'"):
         scored.samples("clck")
-    with pytest.raises(UnknownName, match="part: got 'trian'"):
-        rank_log(saved_log, DeepFM(**SMALL), tmp_path / "other", train_part="trian")
     with pytest.raises(ArtefactError, match="there is no such file; a scored log is a folder"):
         ScoredLog.open(tmp_path)
     path = tmp_path / "scored" / "scored_log.json"

@@ -1,12 +1,9 @@
-"""The leaderboard calls a tie a tie, escapes names, and draws curves from long-form rows."""
+"""The leaderboard calls a tie a tie."""
 
 import math
-from xml.etree import ElementTree
 
-from monocal.lab.studies.leaderboard import sections
-from monocal.lab.studies.leaderboard_files import markdown
+from monocal.lab.studies.leaderboard import markdown, sections
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
-from monocal.lab.studies.study_figures import CurveSpec, draw_curve
 
 STUDY = Study(
     "s",
@@ -64,13 +61,3 @@ def test_skipped_calibrators_keep_their_reason():
     failed = {**row("small", "<b>", 0, "", math.nan), "status": "skipped", "reason": "no memory & no time"}
     rows = [*rows_of("small", ("tie", "tie"))[:4], failed]
     assert "- <b>: skipped, no memory & no time" in markdown(STUDY, rows)
-
-
-def test_curve_over_data_has_one_line_per_calibrator():
-    rows = [*rows_of("small", ("tie", "tie")), *rows_of("large", ("tie", "tie"))]
-    spec = CurveSpec("rows", "Against rows", "rows", {"small": 10, "large": 1000}, ("log_loss", "ece"), True)
-    svg = draw_curve(spec, rows)
-    ElementTree.fromstring(svg)
-    assert svg == draw_curve(spec, rows), "the same results give the same bytes"
-    assert "&lt;b&gt;" in svg
-    assert "Against rows" in svg

@@ -51,14 +51,11 @@ def test_from_raw_files_to_the_papers_table(tmp_path, monkeypatch):
     study = load_study("paper")
     names = {calibrator.name for calibrator in study.calibrators}
     assert names >= set(PUBLISHED["avazu"])
-    assert names >= {name for curve in study.curves for name in curve.points}
     quick = tuple(calibrator for calibrator in study.calibrators if calibrator.name in ("Uncalib", "Platt"))
-    points = {"Uncalib": 5.0, "Platt": 10.0}
-    curves = tuple(replace(curve, points=points) for curve in study.curves)
     small = {"hidden": [8], "n_dimensions": 4, "batch_rows": 64}
     data = tuple(replace(spec, ranker_arguments={**spec.ranker_arguments, **small}) for spec in study.data)
     outcome = run_study(
-        replace(study, data=data, calibrators=quick, curves=curves, n_bootstrap=5),
+        replace(study, data=data, calibrators=quick, n_bootstrap=5),
         tmp_path / "out",
         RunOptions(data_folder=tmp_path),
     )
@@ -66,7 +63,6 @@ def test_from_raw_files_to_the_papers_table(tmp_path, monkeypatch):
     assert outcome.n_run == 4
     assert "120 calibration rows, " in text
     assert "with 21 fields; 120 test rows." in text
-    assert (tmp_path / "out" / "paper" / "paper-bins.svg").is_file()
     without = PUBLISHED["avazu"]["UMC without SCLoss"]
     for numbers in (PUBLISHED["avazu"]["UMC"], without, PUBLISHED["aliccp"]["UMC"]):
         assert " | ".join(f"{number:.4f}" for number in numbers) in text
@@ -80,4 +76,3 @@ def test_published_recipes_may_learn_for_fewer_epochs_and_say_so():
     assert of_method["UMC, 2 of its epochs"].arguments == {"preset": "paper", "n_epochs": 2}
     assert of_method["Platt"].arguments == {}
     assert "n_epochs" not in of_method["UMC, monocal default"].arguments
-    assert {name for curve in short.curves for name in curve.points} <= set(of_method)

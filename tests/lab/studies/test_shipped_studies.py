@@ -1,4 +1,4 @@
-"""Every shipped study runs at a smoke size, with all its calibrators, and draws what it promises."""
+"""Every shipped study runs at a smoke size, with all its calibrators."""
 
 from dataclasses import replace
 
@@ -38,7 +38,6 @@ def test_shipped_study_runs_at_smoke_size(name, tmp_path, monkeypatch):
     end = ", seed 0 |" if study.table == "levels" else " |"
     named = [calibrator.name for calibrator in study.calibrators if calibrator.name not in skipped]
     assert all(f"| {calibrator}{end}" in text for calibrator in named)
-    assert all((tmp_path / study.name / f"{study.name}-{curve.name}.svg").is_file() for curve in study.curves)
 
 
 @pytest.mark.parametrize("name", ["ab", "ab_qin"])

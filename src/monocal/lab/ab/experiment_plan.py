@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, final
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.lab.simulator import TASKS
+from monocal.lab.studies.study import built, check_keys
 
 
 @final
@@ -92,13 +93,8 @@ class AbPlan:
     def of(cls, entries: Mapping[str, Any], origin: str = "the plan") -> AbPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
-        for kind, given in ((cls, [plain]), (Arm, plain.get("arms", []))):
-            known = [entry.name for entry in fields(kind)]
-            for table in given:
-                for key in table:
-                    if key not in known:
-                        raise UnknownName.among(f"key of {origin}", key, known)
-        return cls(arms=tuple(Arm(**arm) for arm in plain.pop("arms", [])), **plain)
+        check_keys(cls, [plain], origin)
+        return cls(arms=built(Arm, plain.pop("arms", []), f"arms of {origin}"), **plain)
 
     def scaled(self, rows: int) -> AbPlan:
         """Returns the same experiment with at most so many logged rows and a tenth as many requests."""

@@ -15,7 +15,7 @@ from monocal.calibrators.params import check_arguments
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
 from monocal.core.folder import FolderFormat
 from monocal.core.format import fingerprint, read_tensors, write_tensors
-from monocal.core.scores import Floats, log_loss, sampling_shift
+from monocal.core.scores import Floats, sampling_shift
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.lists import keep_share_of_negatives
 from monocal.lab.rankers.scored_log import Tables
@@ -25,7 +25,7 @@ STATE = "state.safetensors"
 
 RANKER_FOLDER = FolderFormat(
     "monocal ranker",
-    3,
+    4,
     "ranker.json",
     called="a saved ranker",
     remedy="save the ranker again",
@@ -48,7 +48,6 @@ def save_ranker(ranker: Ranker, folder: Path) -> None:
             "field_sizes": list(ranker.field_sizes_),
             "identity": ranker.fingerprint_,
             "notes": list(ranker.notes_),
-            "valid_log_loss": getattr(ranker, "valid_log_loss_", None),
             "values": values,
         }
         RANKER_FOLDER.seal(temporary, entries)
@@ -75,8 +74,6 @@ def load_ranker(folder: str | Path) -> Ranker:
         ranker.field_sizes_ = tuple(manifest["field_sizes"])
         ranker.fingerprint_ = manifest["identity"]
         ranker.notes_ = tuple(manifest["notes"])
-        if manifest["valid_log_loss"] is not None:
-            ranker.valid_log_loss_ = manifest["valid_log_loss"]
         ranker._restore(read_tensors(folder / STATE), manifest["values"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RANKER_FOLDER.damaged(folder, error) from error
@@ -95,7 +92,6 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         field_sizes_: Their sizes, id 0 included.
         fingerprint_: Changes with the class, the parameters and the rows it was trained on.
         notes_: What somebody comparing results should know about the training.
-        valid_log_loss_: Mean log-loss per task on the validation log, if one was given.
     """
 
     name: ClassVar[str]
@@ -107,21 +103,11 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     """Share of the negatives to learn from; logits are corrected, so that they belong to the whole log."""
 
     @final
-    def fit(
-        self,
-        train: EncodedLog,
-        valid: EncodedLog | None = None,
-        *,
-        checkpoints: str | Path | None = None,
-        show_progress: bool | None = None,
-    ) -> Self:
+    def fit(self, train: EncodedLog, *, show_progress: bool | None = None) -> Self:
         """Learns from a log.
 
         Arguments:
             train: The rows to learn from, in time order.
-            valid: Rows to report the log-loss on; nothing is chosen by it.
-            checkpoints: A folder for checkpoints, for rankers that write them. Work that was killed goes on from
-                the last one; the result is the same as without the interruption.
             show_progress: True or False to decide; None shows a bar on a terminal.
         """
         check_arguments(type(self), self.get_params(deep=False))
@@ -142,14 +128,9 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         self.field_names_, self.field_sizes_ = train.field_names, train.field_sizes
         self.fingerprint_ = self.plan(train)
         self.notes_: tuple[str, ...] = ()
-        self._fit(rows, None if checkpoints is None else Path(checkpoints), show_progress)
+        self._fit(rows, show_progress)
         if self.negative_rate != 1.0:
             self.notes_ += (f"learned from {self.negative_rate:g} of the negatives; logits are corrected for it",)
-        if valid is not None:
-            self.valid_log_loss_ = {
-                task: _mean_log_loss(logits, valid, task)
-                for task, logits in self.score_tasks(valid, show_progress=show_progress).items()
-            }
         return self
 
     @final
@@ -234,7 +215,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]: ...
 
     @abstractmethod
-    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None: ...
+    def _fit(self, train: EncodedLog, show_progress: bool | None) -> None: ...
 
     @abstractmethod
     def _score(self, log: EncodedLog, show_progress: bool | None) -> dict[str, Floats]: ...
@@ -270,12 +251,3 @@ def _check_classes(train: EncodedLog, task: str) -> None:
             "both 0 and 1",
             "train on more rows, or drop the task",
         )
-
-
-def _mean_log_loss(logits: Floats, log: EncodedLog, task: str) -> float:
-    labels = np.asarray(log.labels[task])
-    rows = labels >= 0
-    if not rows.any():
-        return float("nan")
-    weights = None if log.weights is None else log.weights[rows].astype(np.float64)
-    return log_loss(logits[rows], labels[rows], weights)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import torch
@@ -41,10 +40,6 @@ class LazyTable(nn.Module):
         """Looks up row numbers `(b, k)`; returns `(b, k, width)`."""
         return functional.embedding(places, self.rows)
 
-    def optimiser(self) -> LazyAdam:
-        """Returns Adam for the touched rows."""
-        return LazyAdam([self])
-
     def touch(self, places: Tensor) -> Tensor:
         """Copies the rows that occur in `places` into `values` and returns `places` as rows of `values`.
 
@@ -63,9 +58,12 @@ class LazyTable(nn.Module):
         return torch.from_numpy(slots[flat].astype(np.int64)).view(places.shape)
 
 
+_BETA1, _BETA2, _EPSILON = 0.9, 0.999, 1e-8
+
+
 @final
 class LazyAdam:
-    r"""Adam with moments and steps for the touched rows of lazy tables.
+    r"""Adam with moments and steps for the touched rows of a lazy table.
 
     .. math:: m \leftarrow \beta_1 m + (1-\beta_1) g, \quad v \leftarrow \beta_2 v + (1-\beta_2) g^2, \quad
         x \leftarrow x - \eta\,\frac{m / (1-\beta_1^t)}{\sqrt{v / (1-\beta_2^t)} + \epsilon}
@@ -74,42 +72,25 @@ class LazyAdam:
     `monocal.neural.train.Adam` it is no subclass of torch's optimisers, which load torch's compiler.
 
     Arguments:
-        tables: The tables.
-        lr: The rate η.
-        betas: The decays β.
-        eps: ε.
+        table: The table.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[LazyTable],
-        lr: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.999),
-        eps: float = 1e-8,
-    ) -> None:
-        self.tables = list(tables)
-        self.param_groups: list[dict[str, Any]] = [{"lr": lr, "betas": betas, "eps": eps}]
-        self.state: dict[int, dict[str, Any]] = {
-            place: {"step": 0} | {name: torch.zeros_like(table.rows.detach()) for name in ("moments1", "moments2")}
-            for place, table in enumerate(tables)
-        }
+    def __init__(self, table: LazyTable) -> None:
+        self.table, self.n_steps = table, 0
+        self.means, self.squares = (torch.zeros_like(table.rows.detach()) for _ in range(2))
 
     @torch.no_grad()
-    def step(self) -> None:
+    def step(self, learning_rate: float) -> None:
         """Moves the touched rows against the gradient of `values` and writes them back."""
-        (group,) = self.param_groups
-        beta1, beta2 = group["betas"]
-        for place, table in enumerate(self.tables):
-            state = self.state[place]
-            state["step"] += 1
-            gradient, touched = table.values.grad, table.touched
-            if gradient is None:
-                continue
-            moments1 = state["moments1"][touched].lerp_(gradient, 1.0 - beta1)
-            moments2 = state["moments2"][touched].mul_(beta2).addcmul_(gradient, gradient, value=1.0 - beta2)
-            state["moments1"].index_copy_(0, touched, moments1)
-            state["moments2"].index_copy_(0, touched, moments2)
-            rate = group["lr"] / (1.0 - beta1 ** state["step"])
-            correction = (1.0 - beta2 ** state["step"]) ** 0.5
-            table.values.addcdiv_(moments1, moments2.sqrt_().div_(correction).add_(group["eps"]), value=-rate)
-            table.rows.index_copy_(0, touched, table.values)
+        self.n_steps += 1
+        gradient, touched = self.table.values.grad, self.table.touched
+        if gradient is None:
+            return
+        means = self.means[touched].lerp_(gradient, 1.0 - _BETA1)
+        squares = self.squares[touched].mul_(_BETA2).addcmul_(gradient, gradient, value=1.0 - _BETA2)
+        self.means.index_copy_(0, touched, means)
+        self.squares.index_copy_(0, touched, squares)
+        rate = learning_rate / (1.0 - _BETA1**self.n_steps)
+        correction = (1.0 - _BETA2**self.n_steps) ** 0.5
+        self.table.values.addcdiv_(means, squares.sqrt_().div_(correction).add_(_EPSILON), value=-rate)
+        self.table.rows.index_copy_(0, touched, self.table.values)

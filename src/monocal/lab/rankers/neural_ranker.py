@@ -1,13 +1,11 @@
-"""A ranker that owns a torch network: fitting with checkpoints, scoring, saving."""
+"""A ranker that owns a torch network: fitting, scoring, saving."""
 
 from __future__ import annotations
 
 import math
-import shutil
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
@@ -51,7 +49,6 @@ class NeuralRanker(Ranker):
         l2: Strength of the penalty.
         batch_rows: Rows per step.
         n_epochs: Passes over the log.
-        checkpoint_batches: Batches between two checkpoints, if `fit` is given a folder for them.
         n_threads: None means as many as torch uses.
         seed: Draws the starting point, and the negatives if not all are used.
         loss: What to minimise for each task, one of `RANKING_LOSSES`.
@@ -64,14 +61,13 @@ class NeuralRanker(Ranker):
         losses_: Training loss of each batch before its step, summed over tasks.
     """
 
-    neutral_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads", "checkpoint_batches"})
+    neutral_parameters: ClassVar[frozenset[str]] = frozenset({"n_threads"})
 
     n_dimensions: int = 16
     learning_rate: float = 1e-3
     l2: float = 1e-6
     batch_rows: int = 16_384
     n_epochs: int = 1
-    checkpoint_batches: int = 500
     n_threads: int | None = None
     seed: int = 0
     loss: str = "log_loss"
@@ -113,21 +109,16 @@ class NeuralRanker(Ranker):
         return ranking_loss(self.loss, **(self.loss_arguments or {}))
 
     @final
-    def _fit(self, train: EncodedLog, checkpoints: Path | None, show_progress: bool | None) -> None:
+    def _fit(self, train: EncodedLog, show_progress: bool | None) -> None:
         from monocal.lab.rankers.lists import lists_of
-        from monocal.lab.rankers.objective import RankerObjective, workers
+        from monocal.lab.rankers.objective import RankerObjective, train_ranker, workers
         from monocal.lab.rankers.rank import references_of
-        from monocal.lab.rankers.training import RankerTraining, train_ranker
 
         loss = self._loss()
         lists = lists_of(train, self.group) if loss.needs_groups else None
         references = references_of(loss, train, self.tasks_, self.group)
         self._learn_inputs(train)
         network = self._network()
-        checkpoint = None if checkpoints is None else checkpoints / self.fingerprint_[:16]
-        options = RankerTraining(
-            self.n_epochs, self.batch_rows, self.learning_rate, checkpoint, self.checkpoint_batches, show_progress
-        )
         with workers(self._threads()) as pool:
             objective = RankerObjective(
                 network,
@@ -135,20 +126,21 @@ class NeuralRanker(Ranker):
                 train,
                 self.tasks_,
                 self.l2,
-                self.fingerprint_,
                 pool,
                 f"training {self.name}",
                 lists,
                 references,
                 self._inputs,
             )
-            self.losses_ = train_ranker(objective, options)
+            self.losses_ = train_ranker(
+                objective,
+                n_epochs=self.n_epochs,
+                batch_rows=self.batch_rows,
+                learning_rate=self.learning_rate,
+                show_progress=show_progress,
+            )
         self.network_ = network.eval()
         self.notes_ = (LAZY_NOTE, *self._few_steps(math.ceil(train.n_rows / self.batch_rows) * self.n_epochs))
-        if checkpoint is not None:
-            # what a killed run left half written may be gigabytes
-            for place in (checkpoint, *checkpoint.parent.glob(f".{checkpoint.name}.*")):
-                shutil.rmtree(place, ignore_errors=True)
 
     def _few_steps(self, n_steps: int) -> list[str]:
         if n_steps >= FEW_STEPS:

@@ -1,4 +1,4 @@
-"""A ranker's loss on an encoded log, differentiated chunk by chunk, in threads that do not change the result."""
+"""Training a ranker in row order: its loss on an encoded log, chunk by chunk, in threads that change no result."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from torch import Tensor
 
 from monocal.core.batches import iterate_batches
 from monocal.core.fields import Ids
+from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
+from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list
 from monocal.lab.rankers.networks import RankerNetwork
 from monocal.lab.ranking_losses import RankingLoss
-from monocal.neural.train import Batch, torch_threads
+from monocal.neural.train import Adam, Batch, diverged, torch_threads
 
 CHUNK_ROWS = 2_048
 """Rows that go through a network at a time: their activations stay in the cache, their products are large enough."""
@@ -84,7 +86,6 @@ class RankerObjective:
         log: The rows to learn from.
         tasks: The network has as many logits for each as the loss wants.
         l2: Strength of the penalty.
-        fingerprint: Changes with the ranker's parameters and the rows.
         pool: Threads that share the chunks.
         title: What the progress bar says.
         lists: Number of each row's list, for a loss that compares rows; they come whole, see `order_by_list`.
@@ -99,7 +100,6 @@ class RankerObjective:
         log: EncodedLog,
         tasks: Sequence[str],
         l2: float,
-        fingerprint: str,
         pool: Workers,
         title: str,
         lists: Lists | None = None,
@@ -109,7 +109,6 @@ class RankerObjective:
         self.network, self.loss = network, loss
         self.lists, self.references, self.inputs = lists, dict(references or {}), inputs
         self.log, self.tasks, self.l2, self.pool, self.title = log, tuple(tasks), l2, pool, title
-        self.fingerprint = fingerprint
 
     def columns(self) -> Batch:
         """Returns the columns by name: arrays or memory maps with one entry per row."""
@@ -120,14 +119,6 @@ class RankerObjective:
             **{f"reference:{task}": column for task, column in self.references.items()},
             **{name: column for name, column in optional.items() if column is not None},
         }
-
-    @property
-    def n_rows(self) -> int:
-        return self.log.n_rows
-
-    def n_batches(self, batch_rows: int) -> int:
-        """Returns the batches of one pass over the rows."""
-        return math.ceil(self.n_rows / batch_rows) if self.lists is None else len(self._order(batch_rows)[1])
 
     def batches(self, batch_rows: int) -> Iterator[Batch]:
         """Yields every row once, with its row number under `rows`; lists come whole."""
@@ -211,3 +202,36 @@ def _add_up(gradients: Sequence[Tensor]) -> Tensor:
     for gradient in gradients[1:]:
         total += gradient
     return total
+
+
+def train_ranker(
+    objective: RankerObjective, *, n_epochs: int, batch_rows: int, learning_rate: float, show_progress: bool | None
+) -> list[float]:
+    """Trains the objective's network in place and returns the loss of every batch before its step.
+
+    Dense weights move by Adam, every long table by its own lazy form. The result depends on the objective and the
+    options alone.
+
+    Arguments:
+        objective: The network, its rows and its loss.
+        n_epochs: Passes over the log.
+        batch_rows: Rows per step.
+        learning_rate: Adam's rate.
+        show_progress: True or False; None asks whether somebody watches.
+    """
+    network = objective.network.train()
+    dense, lazy = Adam(network.dense_parameters()), LazyAdam(network.table)
+    dense.param_groups[0]["lr"] = learning_rate
+    losses: list[float] = []
+    with progress(objective.title, objective.log.n_rows * n_epochs, show=show_progress) as bar:
+        for epoch in range(n_epochs):
+            for batch in objective.batches(batch_rows):
+                loss = objective.gradients(batch)
+                if not math.isfinite(loss):
+                    raise diverged(loss, batch, network, epoch + 1, len(losses) + 1)
+                dense.step()
+                lazy.step(learning_rate)
+                losses.append(loss)
+                bar.advance(len(batch["rows"]))
+                bar.note(f"loss {loss:.5f}")
+    return losses

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, ClassVar, final
 
 import numpy as np
@@ -55,7 +54,7 @@ class Precomputed(Ranker):
                 raise UnknownName.among("task with a score", task, log.scores)
         return tuple(self.tasks or log.scores)
 
-    def _fit(self, _train: EncodedLog, _checkpoints: Path | None, _show_progress: bool | None) -> None:
+    def _fit(self, _train: EncodedLog, _show_progress: bool | None) -> None:
         self.notes_ = ("the scores were in the log",)
 
     def _score(self, log: EncodedLog, _show_progress: bool | None) -> dict[str, Floats]:
@@ -117,7 +116,7 @@ class HashedLogistic(Ranker):
     def _tasks(self, log: EncodedLog) -> tuple[str, ...]:
         return chosen_tasks(self.tasks, log.tasks)
 
-    def _fit(self, train: EncodedLog, _checkpoints: Path | None, show_progress: bool | None) -> None:
+    def _fit(self, train: EncodedLog, show_progress: bool | None) -> None:
         n_buckets = 1 << self.bits
         self.weights_ = np.zeros((len(self.tasks_), n_buckets), np.float32)
         self.intercepts_ = np.array([_start(train, task) for task in self.tasks_])

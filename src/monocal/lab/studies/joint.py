@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.core.progress import progress
 from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog
@@ -22,6 +22,7 @@ from monocal.lab.rankers.lists import lists_of
 from monocal.lab.simulator import simulate_search
 from monocal.lab.sources import SOURCES
 from monocal.lab.studies.evaluator import divergences
+from monocal.lab.studies.study import built, check_keys, check_named
 from monocal.lab.studies.tables_of_studies import KL, JointRow, JointTable, joint_markdown
 from monocal.metrics import Forecast, metric, noise_floor
 
@@ -167,15 +168,10 @@ class JointPlan:
     def of(cls, entries: Mapping[str, Any], origin: str = "the plan") -> JointPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
-        for kind, given in ((cls, [plain]), (JointLog, plain.get("logs", [])), (LossSpec, plain.get("losses", []))):
-            known = [entry.name for entry in fields(kind)]
-            for table in given:
-                for key in table:
-                    if key not in known:
-                        raise UnknownName.among(f"key of {origin}", key, known)
+        check_keys(cls, [plain], origin)
         return cls(
-            logs=tuple(JointLog(**table) for table in plain.pop("logs", [])),
-            losses=tuple(LossSpec(**table) for table in plain.pop("losses", [])),
+            logs=built(JointLog, plain.pop("logs", []), f"logs of {origin}"),
+            losses=built(LossSpec, plain.pop("losses", []), f"losses of {origin}"),
             calibrators=tuple(plain.pop("calibrators", cls.calibrators)),
             seeds=tuple(plain.pop("seeds", cls.seeds)),
             **plain,
@@ -183,10 +179,7 @@ class JointPlan:
 
     def only(self, data: Sequence[str] = ()) -> JointPlan:
         """Returns the same study on these logs alone; none named means all."""
-        known = [spec.name for spec in self.logs]
-        for name in data:
-            if name not in known:
-                raise UnknownName.among(f"data of {self.name!r}", name, known)
+        check_named(self.name, data=(data, self.logs))
         return replace(self, logs=tuple(spec for spec in self.logs if not data or spec.name in data))
 
     def scaled(self, rows: int) -> JointPlan:

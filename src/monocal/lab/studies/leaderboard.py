@@ -1,17 +1,21 @@
-"""The leaderboard as values: per data set one table, best log-loss first, a tie called a tie."""
+"""The leaderboard: per data set one table, best log-loss first, a tie called a tie; as Markdown and as Parquet."""
 
 from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from monocal.core import __version__
+from monocal.core.files import atomic_file
 from monocal.lab.studies.evaluator import PERIOD_METRIC, TRUTH_METRICS
 from monocal.lab.studies.study import Study
 
@@ -214,3 +218,67 @@ def versions() -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+def write_results(
+    study: Study, rows: list[dict[str, Any]], folder: Path, missing: Mapping[str, str] | None = None
+) -> Path:
+    """Writes `results.parquet` and `leaderboard.md`; returns the Markdown's path."""
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    table = pa.table({name: [row.get(name) for row in rows] for name in columns})
+    with atomic_file(folder / "results.parquet") as temporary:
+        pq.write_table(table, temporary)
+    path = folder / "leaderboard.md"
+    with atomic_file(path) as temporary:
+        temporary.write_text(markdown(study, rows, missing), encoding="utf-8")
+    return path
+
+
+def markdown(study: Study, rows: Sequence[dict[str, Any]], missing: Mapping[str, str] | None = None) -> str:
+    """Returns the leaderboard as Markdown."""
+    parts = [
+        f"# Study `{study.name}`",
+        "",
+        study.question,
+        "",
+        f"Seeds {', '.join(map(str, study.seeds))}. {EXPLANATION}",
+        "",
+    ]
+    for section in sections(study, rows):
+        parts += _markdown_section(section)
+        parts += _size_line(rows, section.data)
+        parts += [line for spec in study.data if spec.name == section.data for line in published_section(spec.source)]
+    for name, reason in (missing or {}).items():
+        parts += [f"## {name}", "", f"Skipped: {reason}", ""]
+    return "\n".join([*parts, f"Versions: {versions()}.", f"Command: `monocal lab bench {study.name}`.", ""])
+
+
+def _size_line(rows: Sequence[dict[str, Any]], data: str) -> list[str]:
+    """Says how large a data set is, in rows, fields and positives."""
+    row = next(row for row in rows if row["data"] == data)
+    return [
+        f"{row['n_calibration']:,} calibration rows, {row['rate']:.2%} positive, with {row['n_fields']} fields; "
+        f"{row['n_test']:,} test rows.",
+        "",
+    ]
+
+
+def _markdown_section(section: Section) -> list[str]:
+    head = ["calibrator", *section.metrics, "CPU s", "GiB"]
+    lines = [f"## {section.data}", "", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    for name, entries, cost in section.lines:
+        texts = [
+            f"**{entry.text}**"
+            if entry.verdict == "best" and metric == "log_loss"
+            else entry.text + MARKS[entry.verdict]
+            for metric, entry in zip(section.metrics, entries, strict=True)
+        ]
+        lines.append(f"| {name} | " + " | ".join(texts) + f" | {cost.cpu_seconds:.1f} | {cost.gibibytes:.1f} |")
+    lines.append("| *floor* | " + " | ".join(section.floors) + " | | |")
+    skipped = [f"- {name}: skipped, {reason}" for name, reason in section.skipped]
+    periods = []
+    if section.periods:
+        head = ["PCOC", *section.periods]
+        periods = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+        periods += [f"| {name} | " + " | ".join(values) + " |" for name, values in section.by_period]
+    return [*lines, "", *skipped, *([""] if skipped else []), *periods, *([""] if periods else [])]

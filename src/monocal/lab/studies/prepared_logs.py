@@ -167,18 +167,16 @@ def _simulate(spec: DataSpec, folder: Path) -> PreparedData:
     log = simulate_log(spec.n_log or n, seed=spec.seed, world=world)
     if spec.n_log:
         log = log.take(slice(spec.n_train, spec.n_train + n))
-    n_fields = spec.max_fields or len(log.field_names)
-    features = log.features[:, :n_fields]
-    names = list(log.field_names[:n_fields])
+    names = list(log.field_names)
     return write(
         folder,
         {
             "calibration_logits": log.logits[:cut],
             "calibration_labels": log.labels[:cut].astype(np.int8),
-            "calibration_features": np.ascontiguousarray(features[:cut]),
+            "calibration_features": np.ascontiguousarray(log.features[:cut]),
             "calibration_times": log.times[:cut],
             "test_logits": log.logits[cut:],
-            "test_features": np.ascontiguousarray(features[cut:]),
+            "test_features": np.ascontiguousarray(log.features[cut:]),
             "test_labels": log.labels[cut:].astype(np.int8),
             "test_groups": log.users[cut:].astype(np.int64),
             "test_times": log.times[cut:],

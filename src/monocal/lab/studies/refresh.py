@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, final
@@ -17,6 +17,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.simulator import find_world, simulate_log
+from monocal.lab.studies.study import built, check_keys, check_named
 from monocal.lab.studies.tables_of_studies import WalkedWay, refresh_markdown, refresh_table
 from monocal.tables.encoded import open_encoded
 
@@ -145,14 +146,10 @@ class RefreshPlan:
         """Builds a plan from plain values and refuses what it does not know."""
         plain = dict(entries)
         logs, methods = plain.pop("logs", []), plain.pop("methods", [])
-        for kind, given in ((cls, [plain]), (RefreshLog, logs), (RefreshMethod, methods)):
-            known = [entry.name for entry in fields(kind)]
-            for key in (key for table in given for key in table):
-                if key not in known:
-                    raise UnknownName.among(f"key of {origin}", key, known)
+        check_keys(cls, [plain], origin)
         plan = cls(
-            logs=tuple(RefreshLog(**entry) for entry in logs),
-            methods=tuple(RefreshMethod(**entry) for entry in methods),
+            logs=built(RefreshLog, logs, f"logs of {origin}"),
+            methods=built(RefreshMethod, methods, f"methods of {origin}"),
             **plain,
         )
         for way in (way for method in plan.methods for way in method.ways):
@@ -165,13 +162,7 @@ class RefreshPlan:
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> RefreshPlan:
         """Returns the same study with these logs and methods alone, and that of the reference; none named means all."""
-        for what, wanted, known in (
-            ("data", data, [log.name for log in self.logs]),
-            ("calibrator", calibrators, [method.name for method in self.methods]),
-        ):
-            for name in wanted:
-                if name not in known:
-                    raise UnknownName.among(f"{what} of {self.name!r}", name, known)
+        check_named(self.name, data=(data, self.logs), calibrator=(calibrators, self.methods))
         kept = {*calibrators, self.reference.rpartition(", ")[0]}
         return replace(
             self,

@@ -13,7 +13,7 @@ from monocal.lab.studies.cell_runner import RunOptions, list_cells, run_cells
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import judge
 from monocal.lab.studies.joint import JointPlan, run_joint
-from monocal.lab.studies.leaderboard_files import write_results
+from monocal.lab.studies.leaderboard import write_results
 from monocal.lab.studies.levels_table import levels_table
 from monocal.lab.studies.refresh import RefreshPlan, run_refresh
 from monocal.lab.studies.rivals_table import rivals_table
@@ -96,31 +96,28 @@ def run_file(
     """
     folder = output_folder(folder)
     entries, origin = read_entries(path_or_name)
-    if entries.get("kind") == "ab":
-        plan = AbPlan.of(entries, origin)
-        outcome = run_experiment(plan if smoke_rows is None else plan.scaled(smoke_rows))
+    chosen, kind = options or RunOptions(), entries.get("kind")
+    if kind in ("ab", "joint", "refresh"):
+        plan: AbPlan | JointPlan | RefreshPlan
+        if kind == "ab":
+            plan = AbPlan.of(entries, origin)
+        elif kind == "joint":
+            plan = JointPlan.of(entries, origin).only(data)
+        else:
+            plan = RefreshPlan.of(entries, origin).only(data, calibrators)
+        plan = plan if smoke_rows is None else plan.scaled(smoke_rows)
         path = folder / plan.name / "leaderboard.md"
-        with atomic_file(path) as temporary:
-            temporary.write_text(outcome.markdown(), encoding="utf-8")
-        return path
-    if entries.get("kind") == "joint":
-        joint = JointPlan.of(entries, origin).only(data)
-        path = folder / joint.name / "leaderboard.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        joint = joint if smoke_rows is None else joint.scaled(smoke_rows)
-        text = run_joint(joint, path.parent, None if options is None else options.data_folder)
-        with atomic_file(path) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return path
-    if entries.get("kind") == "refresh":
-        walks = RefreshPlan.of(entries, origin).only(data, calibrators)
-        path = folder / walks.name / "leaderboard.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        walks = walks if smoke_rows is None else walks.scaled(smoke_rows)
-        text = run_refresh(walks, None if options is None else options.data_folder)
+        text = _run_plan(plan, path.parent, chosen.data_folder)
         with atomic_file(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
         return path
     study = Study.of(entries, origin).only(data, calibrators)
     study = study if n_epochs is None else study.trained_for(n_epochs)
-    return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, options).leaderboard
+    return run_study(study if smoke_rows is None else study.scaled(smoke_rows), folder, chosen).leaderboard
+
+
+def _run_plan(plan: AbPlan | JointPlan | RefreshPlan, folder: Path, data_folder: Path | None) -> str:
+    if isinstance(plan, AbPlan):
+        return run_experiment(plan).markdown()
+    return run_joint(plan, folder, data_folder) if isinstance(plan, JointPlan) else run_refresh(plan, data_folder)

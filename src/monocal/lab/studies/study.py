@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeVar, final
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.studies.study_figures import CurveSpec
+
+Spec = TypeVar("Spec")
 
 TABLES = ("leaderboard", "rivals", "levels")
 _LATER_KEYS = ("cuts", "n_log", "source_arguments")
@@ -46,7 +47,6 @@ class DataSpec:
             Then the newest `n_train` and `n_calibration` rows of their parts and the oldest `n_test` of theirs count,
             and entries that differ in the last two alone share one ranker.
         main_field: The field of FRCE; the first one if empty.
-        max_fields: Use only so many fields; 0 means all.
         period: What the time column counts, such as `week`: PCOC is listed for each of its values too. Empty lists
             none.
         n_seeds: Only the first so many of the study's seeds, for large data that are drawn more than once; 0 means all.
@@ -67,7 +67,6 @@ class DataSpec:
     n_calibration: int = 200_000
     n_test: int = 200_000
     main_field: str = ""
-    max_fields: int = 0
     cuts: Mapping[str, int | str] = field(default_factory=dict)
     period: str = ""
     n_seeds: int = 0
@@ -121,7 +120,6 @@ class Study:
         metrics: What is measured.
         n_bootstrap: Replicates behind intervals.
         reference: The calibrator that the others are compared with, beside the best.
-        curves: Figures drawn from the results.
         table: What is made of the finished cells: `leaderboard` (every metric with intervals), `rivals` (one line per
             data set: the challenger beside the best of its rivals) or `levels` (one line per calibrator and seed:
             paired differences to the challenger, PCOC by period, and what right levels would give).
@@ -137,7 +135,6 @@ class Study:
     metrics: tuple[str, ...] = DEFAULT_METRICS
     n_bootstrap: int = 100
     reference: str = "none"
-    curves: tuple[CurveSpec, ...] = ()
     table: str = "leaderboard"
     challenger: str = ""
     rivals: tuple[str, ...] = ()
@@ -153,17 +150,14 @@ class Study:
             monocal.core.errors.UnknownName: key of the study: got 'calibratrs'; ... did you mean 'calibrators'?
         """
         plain = dict(entries)
-        _check_keys(cls, plain, origin)
+        check_keys(cls, [plain], origin)
         for key in ("name", "question", "data", "calibrators"):
             if not plain.get(key):
                 raise InvalidInput.of(origin, f"no {key}", f"a value for {key}", "see a shipped study for an example")
-        data = tuple(_build(DataSpec, entry, f"data of {origin}") for entry in plain.pop("data"))
-        calibrators = tuple(
-            _build(CalibratorSpec, entry, f"calibrators of {origin}") for entry in plain.pop("calibrators")
-        )
+        data = built(DataSpec, plain.pop("data"), f"data of {origin}")
+        calibrators = built(CalibratorSpec, plain.pop("calibrators"), f"calibrators of {origin}")
         lists: dict[str, Any] = {key: tuple(plain.pop(key)) for key in ("seeds", "metrics", "rivals") if key in plain}
-        curves = tuple(_curve(entry, f"curves of {origin}") for entry in plain.pop("curves", []))
-        study = cls(data=data, calibrators=calibrators, curves=curves, **lists, **plain)
+        study = cls(data=data, calibrators=calibrators, **lists, **plain)
         for kind, names in (("data", [d.name for d in data]), ("calibrator", [c.name for c in calibrators])):
             twice = [name for name in names if names.count(name) > 1]
             if twice:
@@ -177,13 +171,7 @@ class Study:
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
         """Returns the same study with these data sets and calibrators alone; none named means all."""
-        for kind, wanted, known in (
-            ("data", data, [spec.name for spec in self.data]),
-            ("calibrator", calibrators, [spec.name for spec in self.calibrators]),
-        ):
-            for name in wanted:
-                if name not in known:
-                    raise UnknownName.among(f"{kind} of {self.name!r}", name, known)
+        check_named(self.name, data=(data, self.data), calibrator=(calibrators, self.calibrators))
         return replace(
             self,
             data=tuple(spec for spec in self.data if not data or spec.name in data),
@@ -209,11 +197,7 @@ class Study:
             else spec
             for spec in self.calibrators
         )
-        curves = tuple(
-            replace(curve, points={names.get(name, name): x for name, x in curve.points.items()})
-            for curve in self.curves
-        )
-        return replace(self, calibrators=calibrators, curves=curves)
+        return replace(self, calibrators=calibrators)
 
     def scaled(self, rows: int, seeds: int = 1) -> Study:
         """Returns the same study with at most so many calibration and test rows and seeds: a smoke run."""
@@ -268,22 +252,29 @@ def shipped_studies() -> dict[str, str]:
     }
 
 
-def _curve(entries: Any, origin: str) -> CurveSpec:
-    built: CurveSpec = _build(CurveSpec, entries, origin)
-    return replace(built, metrics=tuple(built.metrics))
+def built(kind: type[Spec], tables: Sequence[Any], origin: str) -> tuple[Spec, ...]:
+    """Returns a specification for every table of a study's file; unknown keys and missing names are refused."""
+    for table in tables:
+        if not isinstance(table, Mapping):
+            raise InvalidInput.of(origin, repr(table), "a table", "write [[data]] or [[calibrators]] tables")
+        if "name" not in table:
+            raise InvalidInput.of(origin, "an entry without name", "a name", 'add name = "…"')
+    check_keys(kind, tables, origin)
+    return tuple(kind(**table) for table in tables)
 
 
-def _build(kind: Any, entries: Any, origin: str) -> Any:
-    if not isinstance(entries, Mapping):
-        raise InvalidInput.of(origin, repr(entries), "a table", "write [[data]] or [[calibrators]] tables")
-    _check_keys(kind, entries, origin)
-    if "name" not in entries:
-        raise InvalidInput.of(origin, "an entry without name", "a name", 'add name = "…"')
-    return kind(**entries)
-
-
-def _check_keys(kind: Any, entries: Mapping[str, Any], origin: str) -> None:
+def check_keys(kind: Any, tables: Sequence[Mapping[str, Any]], origin: str) -> None:
+    """Refuses a key that a dataclass does not know."""
     known = [entry.name for entry in fields(kind)]
-    for key in entries:
+    for key in (key for table in tables for key in table):
         if key not in known:
             raise UnknownName.among(f"key of {origin}", key, known)
+
+
+def check_named(study: str, **chosen: tuple[Sequence[str], Sequence[Any]]) -> None:
+    """Refuses names that are not in a study: by kind, those asked for and everything that there is."""
+    for kind, (wanted, specs) in chosen.items():
+        known = [spec.name for spec in specs]
+        for name in wanted:
+            if name not in known:
+                raise UnknownName.among(f"{kind} of {study!r}", name, known)
