@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.numbers import plain_values, significant
 from monocal.core.scores import Floats, log_losses, logit
-from monocal.evaluation.result import Evaluation, text_table
+from monocal.evaluation.result import Evaluation
 from monocal.metrics import Interval, centred_interval
 from monocal.metrics.base import Goal
 from monocal.tables.result import Tabular
@@ -134,29 +134,17 @@ class Comparison(Tabular):
             if np.isfinite(self.difference(name))
         }
 
-    def __str__(self) -> str:
-        head = ("metric", "first", "second", "difference", f"{self.first.confidence:.0%} interval", "second is")
-        lines = [head]
-        for name, entry in self.as_dict().items():
-            low, high = entry["interval"]
-            numbers = (f"{entry['first']:.5f}", f"{entry['second']:.5f}", f"{entry['difference']:+.5f}")
-            lines.append((name, *numbers, f"{low:+.5f} … {high:+.5f}", self.describe(name)))
-        return "\n".join(text_table(lines))
-
     def __repr__(self) -> str:
         return f"Comparison of {len(self.names)} metrics on {self.first.n_rows:,} rows; print it for the table"
 
     def _columns(self) -> dict[str, list[Any]]:
         entries = self.as_dict()
-        keys = ("first", "second", "difference", "size", "verdict")
-        return {
-            "metric": list(entries),
-            **{key: [entry[key] for entry in entries.values()] for key in keys},
-            **{
-                end: [entry["interval"][place] for entry in entries.values()]
-                for place, end in enumerate(("low", "high"))
-            },
-        }
+        found: dict[str, list[Any]] = {"metric": list(entries)}
+        for key in ("first", "second", "difference", "size"):
+            found[key] = [entry[key] for entry in entries.values()]
+        for at, end in enumerate(("low", "high")):
+            found[end] = [entry["interval"][at] for entry in entries.values()]
+        return found | {"verdict": [entry["verdict"] for entry in entries.values()]}
 
     def _goal(self, name: str) -> Goal:
         if name not in self.names:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.checks import check_weights
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import Floats, SamplingRate, ScoreSpace, check_score_space, sampling_shift, sigmoid, to_logits
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
@@ -17,6 +17,18 @@ from monocal.metrics.forecast import check_probabilities
 
 HEADLINE_METRICS = ("log_loss", "auc", "gauc", "pcoc", "ece", "frce", "mfrce")
 """What is shown unless other metrics are asked for: discrimination, global bias, calibration, calibration by field."""
+
+
+class ForecastColumns(TypedDict, total=False):
+    """What a forecast may have beside labels and probabilities, as `evaluate` takes it."""
+
+    fields: Mapping[str, Any] | None
+    groups: Any | None
+    weights: ArrayLike | None
+    sampling_rate: SamplingRate
+    scores_are: ScoreSpace
+    soft_labels: bool
+    units: Any | None
 
 
 def evaluate(
@@ -70,7 +82,6 @@ def evaluate(
         >>> report.reason("gauc")
         'no groups were given'
     """
-    options = EvaluationOptions(metrics, (), confidence, n_bootstrap, n_floor, seed)
     forecast = forecast_of(
         labels,
         probabilities,
@@ -82,7 +93,7 @@ def evaluate(
         soft_labels=soft_labels,
         units=units,
     )
-    return evaluate_forecast(forecast, options)
+    return evaluate_forecast(forecast, EvaluationOptions(metrics, (), confidence, n_bootstrap, n_floor, seed))
 
 
 def evaluate_forecast(forecast: Forecast, options: EvaluationOptions) -> Evaluation:
@@ -91,18 +102,7 @@ def evaluate_forecast(forecast: Forecast, options: EvaluationOptions) -> Evaluat
     return Evaluation(chosen, values_of(chosen, forecast), forecast.n_observed_rows, options, forecast)
 
 
-def forecast_of(
-    labels: ArrayLike,
-    probabilities: ArrayLike,
-    *,
-    fields: Mapping[str, Any] | None = None,
-    groups: Any | None = None,
-    weights: ArrayLike | None = None,
-    sampling_rate: SamplingRate = None,
-    scores_are: ScoreSpace = "probability",
-    soft_labels: bool = False,
-    units: Any | None = None,
-) -> Forecast:
+def forecast_of(labels: ArrayLike, probabilities: ArrayLike, **columns: Unpack[ForecastColumns]) -> Forecast:
     """Returns checked rows of full-traffic probabilities with fields and groups as ids; arguments as in `evaluate`.
 
     Example:
@@ -111,8 +111,12 @@ def forecast_of(
         >>> forecast_of([0, 1], [0.5, 0.5], sampling_rate=0.1).probabilities.round(4).tolist()
         [0.0909, 0.0909]
     """
+    for name in columns:
+        if name not in ForecastColumns.__annotations__:
+            raise UnknownName.among("argument of a forecast", name, ForecastColumns.__annotations__)
+    scores_are, weights = columns.get("scores_are", "probability"), columns.get("weights")
     check_score_space(scores_are)
-    predicted = _full_traffic(probabilities, scores_are, sampling_rate)
+    predicted = _full_traffic(probabilities, scores_are, columns.get("sampling_rate"))
     n = predicted.shape[0]
     if n == 0:
         raise InvalidInput.of(
@@ -128,10 +132,10 @@ def forecast_of(
         labels,
         predicted,
         weights=None if weights is None else check_weights(weights, n),
-        fields={name: ids(column, f"fields[{name!r}]") for name, column in _columns(fields).items()},
-        groups=ids(groups, "groups"),
-        units=ids(units, "units"),
-        soft_labels=soft_labels,
+        fields={name: ids(column, f"fields[{name!r}]") for name, column in _columns(columns.get("fields")).items()},
+        groups=ids(columns.get("groups"), "groups"),
+        units=ids(columns.get("units"), "units"),
+        soft_labels=columns.get("soft_labels", False),
     )
 
 

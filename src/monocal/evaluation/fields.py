@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.scores import Floats, SamplingRate, ScoreSpace, log_losses, logit
+from monocal.core.scores import Floats, log_losses, logit
 from monocal.evaluation.cells import Cells, dispersion_of, sum_cells
-from monocal.evaluation.evaluate import forecast_of
-from monocal.evaluation.result import text_table
+from monocal.evaluation.evaluate import ForecastColumns, forecast_of
 from monocal.evaluation.stats import Flags, Spread, levelled, spread_of, two_stage_discoveries
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.resample import check_confidence
 from monocal.tables.categories import EncodedColumn, encode_values
-from monocal.tables.result import Tabular
+from monocal.tables.result import Tabular, text_table
 
 
 @final
@@ -83,7 +82,7 @@ def field_errors(fields: Sequence[Cells], confidence: float = 0.95) -> list[Fiel
     ]
 
 
-_SHOWN_ROWS = 20
+_PRINTED = ("n_rows", "observed_rate", "mean_prediction", "pcoc", "pcoc_low", "pcoc_high", "pcoc_shrunk", "flagged")
 
 
 @final
@@ -134,26 +133,8 @@ class FieldTable(Tabular):
         return f"FieldTable of {len(self):,} values of {self.name}, {flagged:,} flagged; print it for the table"
 
     def __str__(self) -> str:
-        shown = self._take(np.arange(min(len(self), _SHOWN_ROWS)))
-        head = (self.name, "rows", "observed", "predicted", "PCOC", "interval", "shrunk", "p-value", "")
-        lines = [head]
-        for row, value in enumerate(shown.values):
-            cell = {key: column[row] for key, column in shown.columns.items()}
-            lines.append(
-                (
-                    str(value),
-                    f"{cell['n_rows']:,}",
-                    f"{cell['observed_rate']:.4f}",
-                    f"{cell['mean_prediction']:.4f}",
-                    f"{cell['pcoc']:.3f}",
-                    f"{cell['pcoc_low']:.3f} … {cell['pcoc_high']:.3f}",
-                    f"{cell['pcoc_shrunk']:.3f}",
-                    f"{cell['p_value']:.2g}",
-                    "flagged" if cell["flagged"] else "",
-                )
-            )
-        rest = len(self) - len(shown)
-        return "\n".join(text_table(lines) + ([f"… and {rest:,} more values"] if rest else []))
+        columns = self.as_dict()
+        return text_table({name: columns[name] for name in (self.name, *_PRINTED)})
 
     def _take(self, rows: NDArray[Any]) -> FieldTable:
         columns = {key: column[rows] for key, column in self.columns.items()}
@@ -166,11 +147,8 @@ def field_table(
     values: Any,
     *,
     name: str = "value",
-    groups: Any | None = None,
-    weights: ArrayLike | None = None,
-    sampling_rate: SamplingRate = None,
-    scores_are: ScoreSpace = "probability",
     confidence: float = 0.95,
+    **columns: Unpack[ForecastColumns],
 ) -> FieldTable:
     r"""Returns PCOC of every value of a field with interval, shrunk estimate, p-value and a flag.
 
@@ -189,11 +167,8 @@ def field_table(
         probabilities: The forecast.
         values: The field: strings, integers, anything; missing values are a value of their own.
         name: What the field is called.
-        groups: Users or sessions whose rows are dependent; None takes all rows as independent.
-        weights: Numbers ≥ 0.
-        sampling_rate: As in `evaluate`.
-        scores_are: "probability" or "logit".
         confidence: Coverage of intervals; 1 − confidence is the false discovery rate.
+        columns: `groups` (users or sessions whose rows are dependent), `weights` and others, as in `evaluate`.
 
     References:
         Benjamini and Hochberg. Controlling the false discovery rate. 1995.
@@ -207,9 +182,7 @@ def field_table(
         (['big', 'small'], [False, True], [1.0, 1.5])
     """
     check_confidence(confidence)
-    forecast = forecast_of(
-        labels, probabilities, groups=groups, weights=weights, sampling_rate=sampling_rate, scores_are=scores_are
-    )
+    forecast = forecast_of(labels, probabilities, **columns)
     column = encode_values(values, forecast.n_rows, name)
     dispersions = {name: dispersion_of(forecast, column.ids)}
     return field_tables(forecast, {name: column}, dispersions, confidence=confidence)[name]

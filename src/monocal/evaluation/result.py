@@ -143,8 +143,7 @@ class Evaluation(Tabular):
 
     def expected(self, name: str) -> float:
         """What the metric would be if this forecast were right: its mean over labels redrawn from these predictions."""
-        draws = self._draws(name)
-        return float(draws.mean()) if draws.size else float("nan")
+        return _mean(self._draws(name))
 
     def floor(self, name: str) -> float:
         """The noise floor: the metric of a perfect forecaster on so many rows.
@@ -153,26 +152,21 @@ class Evaluation(Tabular):
         is unknown. A forecast that says too little about its rows would even be "better" than if it were right
         (`expected`).
         """
-        return self.expected(name) if self._has_floor(name) else float("nan")
+        return _mean(self._floor_draws(name))
 
     def floor_interval(self, name: str) -> Interval:
         """Where the metric of a perfect forecaster lies with the evaluation's confidence; NaN where `floor` is."""
-        draws = self._draws(name) if self._has_floor(name) else np.zeros(0)
-        if not draws.size:
-            return Interval(float("nan"), float("nan"))
-        tail = 0.5 * (1.0 - self.confidence)
-        low, high = np.quantile(draws, [tail, 1.0 - tail])
-        return Interval(float(low), float(high))
+        draws, tail = self._floor_draws(name), 0.5 * (1.0 - self.confidence)
+        low, high = np.quantile(draws, [tail, 1.0 - tail]).tolist() if draws.size else (math.nan, math.nan)
+        return Interval(low, high)
 
     def excess(self, name: str) -> float:
         """How much worse than a perfect forecaster, in the metric's own unit; about 0 means as good as perfect.
 
         Above the floor for errors, and for PCOC how much farther from 1; NaN where `floor` is.
         """
-        draws, goal = self._draws(name) if self._has_floor(name) else np.zeros(0), self.metrics[name].goal
-        if not draws.size:
-            return float("nan")
-        return goal.loss(self.value(name)) - float(np.mean([goal.loss(draw) for draw in draws]))
+        goal = self._metric(name).goal
+        return goal.loss(self.value(name)) - _mean([goal.loss(draw) for draw in self._floor_draws(name)])
 
     def replicates(self, name: str) -> Floats:
         """The bootstrap replicates behind `interval`, `(n_bootstrap,)`; NaN where there are none."""
@@ -225,25 +219,14 @@ class Evaluation(Tabular):
             "metrics": {name: self._entry(name) for name in self.names},
         }
 
-    def __str__(self) -> str:
-        self.compute_intervals()
-        self.compute_floors()
-        head = ("metric", "value", f"{self.confidence:.0%} interval", "floor", "excess")
-        lines = [head, *(self._line(name) for name in self.names)]
-        reasons = [f"{name}: {self.reason(name)}" for name in self.names if self.reason(name)]
-        return "\n".join([f"{self.n_rows:,} rows", *text_table(lines), *reasons])
-
     def __repr__(self) -> str:
         return f"Evaluation of {len(self.names)} metrics on {self.n_rows:,} rows; print it for the table"
 
     def _columns(self) -> dict[str, list[Any]]:
         entries = self.as_dict()["metrics"].values()
-        columns = {"metric": list(self.names)}
-        for key in ("value", "floor", "excess", "goal", "reason"):
-            columns[key] = [entry[key] for entry in entries]
-        for place, end in enumerate(("low", "high")):
-            columns[end] = [entry["interval"][place] for entry in entries]
-        return columns
+        columns = {"metric": list(self.names), "value": [entry["value"] for entry in entries]}
+        columns |= {end: [entry["interval"][at] for entry in entries] for at, end in enumerate(("low", "high"))}
+        return columns | {key: [entry[key] for entry in entries] for key in ("floor", "excess", "goal", "reason")}
 
     def _missing(self, names: Iterable[str] | None, known: Mapping[str, Floats]) -> dict[str, AnyMetric]:
         wanted = self.names if names is None else tuple(names)
@@ -255,9 +238,12 @@ class Evaluation(Tabular):
         draws = self._redrawn.get(name, np.zeros(0))
         return draws[np.isfinite(draws)]
 
-    def _has_floor(self, name: str) -> bool:
+    def _floor_draws(self, name: str) -> Floats:
+        return self._draws(name) if self._metric(name).has_floor else np.zeros(0)
+
+    def _metric(self, name: str) -> AnyMetric:
         self._found(name)
-        return self.metrics[name].has_floor
+        return self.metrics[name]
 
     def _found(self, name: str) -> Value:
         if name not in self.values:
@@ -279,12 +265,6 @@ class Evaluation(Tabular):
         }
         plain: dict[str, Any] = plain_values(entry)
         return plain
-
-    def _line(self, name: str) -> tuple[str, str, str, str, str]:
-        low, high = self.interval(name)
-        numbers = (self.value(name), self.floor(name), self.excess(name))
-        value, floor, excess = (f"{number:.5f}" if math.isfinite(number) else "–" for number in numbers)
-        return name, value, f"{low:.5f} … {high:.5f}" if math.isfinite(low) else "", floor, excess
 
 
 def too_few_to_compare(n_rows: int, n_positive: float | None = None, n_groups: int | None = None) -> str:
@@ -311,12 +291,5 @@ def too_few_to_compare(n_rows: int, n_positive: float | None = None, n_groups: i
     )
 
 
-def text_table(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Returns the lines with their columns aligned.
-
-    Example:
-        >>> text_table([("metric", "value"), ("ece", "0.01")])
-        ['metric  value', 'ece     0.01']
-    """
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+def _mean(numbers: Sequence[float] | Floats) -> float:
+    return float(np.mean(numbers)) if len(numbers) else math.nan

@@ -13,7 +13,8 @@ _SHOWN_ROWS = 50
 class Tabular(ABC):
     """What has rows and columns.
 
-    A subclass writes `_columns`; notebooks then show it as a table, and `to_arrow` and `to_pandas` hand it on.
+    A subclass writes `_columns`; `print` and notebooks then show it as a table, and `to_arrow` and `to_pandas` hand it
+    on.
 
     Example:
         >>> class Rates(Tabular):
@@ -21,8 +22,10 @@ class Tabular(ABC):
         ...         return {"site": ["a", "b"], "rate": [0.1, 0.25]}
         >>> Rates().to_arrow().to_pydict()
         {'site': ['a', 'b'], 'rate': [0.1, 0.25]}
-        >>> Rates()._repr_html_().count("<tr>")
-        3
+        >>> print(Rates())
+        site  rate
+        a     0.1
+        b     0.25
     """
 
     @abstractmethod
@@ -39,6 +42,9 @@ class Tabular(ABC):
         """Returns a pandas data frame; needs pandas."""
         return self.to_arrow().to_pandas()
 
+    def __str__(self) -> str:
+        return text_table(self._columns())
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the first rows as a table."""
         table = self.to_arrow()
@@ -50,6 +56,15 @@ class Tabular(ABC):
         rest = table.num_rows - _SHOWN_ROWS
         more = f"<p>… and {rest:,} more rows</p>" if rest > 0 else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+def text_table(columns: Mapping[str, Any]) -> str:
+    """Returns the first rows as aligned lines."""
+    n_rows = len(next(iter(columns.values()), ()))
+    cells = [[name, *map(_cell, column[:_SHOWN_ROWS])] for name, column in columns.items()]
+    widths = [max(map(len, column)) for column in cells]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in zip(*cells, strict=True)]
+    return "\n".join([*lines, f"… and {n_rows - _SHOWN_ROWS:,} more rows"] if n_rows > _SHOWN_ROWS else lines)
 
 
 def _cell(value: Any) -> str:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, UnknownName
 from monocal.evaluation.cells import dispersion_of, sum_cells
 from monocal.evaluation.fields import by_times_seen, field_table
 from monocal.evaluation.stats import (
@@ -33,6 +33,8 @@ def test_columns_hold_what_they_say(t10):
     assert str(table).splitlines()[0].split()[0] == "z"
     with pytest.raises(InvalidInput, match=r"confidence: got 1\.5"):
         field_table(t10.y, t10.s, t10.z, confidence=1.5)
+    with pytest.raises(UnknownName, match="argument of a forecast: got 'group'.*did you mean 'groups'"):
+        field_table(t10.y, t10.s, t10.z, group=t10.z)
 
 
 def test_equal_predictions_give_the_exact_binomial_test_and_interval():
