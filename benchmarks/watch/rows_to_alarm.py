@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from monocal.monitoring.evalues import begun, log_growth, next_wealth, scope_share, total_log_wealth, value_shares
+from monocal.monitoring.ledger import begun, log_growth, next_wealth, scope_share, total_log_wealth, value_shares
 
 N_VALUES, RATE, N_RUNS, MOST_DAYS = 10_000, 0.05, 100, 400
 N_NULL_RUNS = 4_000

@@ -327,14 +327,6 @@ def check_place(target: Path, own_files: OwnFiles) -> None:
         own_files(target)
 
 
-def remove_folder(folder: Path, own_files: OwnFiles) -> None:
-    """Removes a folder that holds nothing but a writer's own files; refuses any other."""
-    check_place(folder, own_files)
-    if folder.is_dir():
-        _remove(folder, own_files(folder) if _holds_anything(folder) else frozenset())
-        sync(folder.parent)
-
-
 def finish_replacement(folder: Path) -> bool:
     """Waits for a writer between its two renames, or puts the old folder back if that writer was killed there.
 

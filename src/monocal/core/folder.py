@@ -33,7 +33,6 @@ from monocal.core.files import (
     local_path,
     named_place,
     output_folder,
-    remove_folder,
 )
 from monocal.core.format import fingerprint, fingerprint_bytes, fingerprint_file
 
@@ -88,10 +87,6 @@ class FolderFormat:
         path = local_path(target, argument)
         check_place(named_place(path), self._own_files)
         return output_folder(path, argument)
-
-    def remove(self, folder: str | Path) -> None:
-        """Removes a folder of this kind, if it is there; one that holds other files is refused."""
-        remove_folder(Path(folder), self._own_files)
 
     def seal(self, folder: Path, entries: Mapping[str, Any], files: Mapping[str, Any] | None = None) -> str:
         """Writes the manifest over all files that are in the folder and returns its fingerprint.

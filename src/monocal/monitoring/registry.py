@@ -150,7 +150,7 @@ def read_registry(folder: str | Path) -> Registry:
     return Registry(folder, history)
 
 
-def promote(model: str | Path, registry: str | Path, *, at: datetime | None = None) -> Registry:
+def promote(model: str | Path, registry: str | Path) -> Registry:
     """Copies a saved model into a registry and makes it active as the next generation.
 
     The model is checked as `monocal.load` does, and so is the copy; the pointer moves only after the copy is whole and
@@ -160,7 +160,6 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
     Arguments:
         model: The folder of a saved model; it stays as it is.
         registry: The folder of the registry; a new or empty one becomes a registry.
-        at: The time that the history states, with a time zone; now if not given.
 
     Example:
         >>> import tempfile, monocal
@@ -175,7 +174,7 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
         2 isotonic
         1 platt
     """
-    source, place, stated = Path(model), output_folder(registry, "registry"), _stated(at)
+    source, place = Path(model), output_folder(registry, "registry")
     fingerprint = load_model(source).fingerprint
     _check_place(place, source)
     _history(place)  # a damaged registry is refused before anything is copied
@@ -189,10 +188,10 @@ def promote(model: str | Path, registry: str | Path, *, at: datetime | None = No
         if history and history[-1].fingerprint == fingerprint:
             return Registry(place, history)
         generation = 1 + max((step.generation for step in history), default=0)
-        return write_history(place, (*history, Step("promote", generation, fingerprint, stated)))
+        return write_history(place, (*history, Step("promote", generation, fingerprint, _now())))
 
 
-def rollback(registry: str | Path, *, generation: int | None = None, at: datetime | None = None) -> Registry:
+def rollback(registry: str | Path, *, generation: int | None = None) -> Registry:
     """Returns to the model that was active before the current generation was promoted.
 
     A generation that was rolled back is not returned to: after promotions 1, 2, a rollback and promotion 3, a rollback
@@ -202,9 +201,8 @@ def rollback(registry: str | Path, *, generation: int | None = None, at: datetim
         registry: The folder of the registry.
         generation: Roll back only if this generation is active, so that two callers, or one that repeats itself, go
             back once; by default, whichever is.
-        at: The time that the history states, with a time zone; now if not given.
     """
-    place, stated = local_path(registry, "registry"), _stated(at)
+    place = local_path(registry, "registry")
     read_registry(place)
     with turn_in(place):
         found = read_registry(place)
@@ -227,7 +225,7 @@ def rollback(registry: str | Path, *, generation: int | None = None, at: datetim
             found.load(earlier)
         except ArtefactError as error:
             raise ArtefactError(f"{error}. Generation {active} stays active; promote a whole model instead") from error
-        return write_history(place, (*found.history, Step("rollback", earlier.generation, earlier.fingerprint, stated)))
+        return write_history(place, (*found.history, Step("rollback", earlier.generation, earlier.fingerprint, _now())))
 
 
 def inspect_registry(folder: str | Path) -> Inspection:
@@ -297,11 +295,8 @@ def _current(history: Sequence[Step]) -> dict[str, Any]:
     return {"generation": last.generation, "fingerprint": last.fingerprint, "folder": f"{MODELS}/{last.fingerprint}"}
 
 
-def _stated(at: datetime | None) -> str:
-    at = datetime.now(UTC) if at is None else at
-    if at.tzinfo is None:
-        raise InvalidInput.of("at", at, "a time with a time zone", "datetime.now(UTC), for example")
-    return at.astimezone(UTC).isoformat(timespec="seconds")
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _check_place(place: Path, source: Path) -> None:

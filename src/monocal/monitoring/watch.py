@@ -20,8 +20,7 @@ from monocal.evaluation.cells import Cells
 from monocal.metrics.drift import Expected, StabilityIndex, expected_performance, shift_since_fit
 from monocal.models.facts import known_delays
 from monocal.models.model import Model
-from monocal.monitoring.evalues import N_BETS
-from monocal.monitoring.ledger import STATE_FOLDER, Ledger, PeriodSums, read_state, sums_by_period, write_state
+from monocal.monitoring.ledger import N_BETS, STATE_FOLDER, Ledger, PeriodSums, read_state, sums_by_period, write_state
 from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
 from monocal.tables.split import binned
@@ -59,14 +58,10 @@ class Calibration:
     def of(cls, totals: Floats) -> Calibration:
         """Returns what follows from sums in the order of `TOTALS`."""
         n, observed, predicted, squares, loss, expected = (float(total) for total in totals)
-        each = np.array([[n], [1.0], [observed], [predicted], [squares]])
-        cells = Cells(*each)
-        low, high = cells.interval(CONFIDENCE)
+        cells = Cells(*np.array([[n], [1.0], [observed], [predicted], [squares]]))
+        pcoc, low, high = (float(number[0]) for number in (cells.pcoc, *cells.interval(CONFIDENCE)))
         n_or_nan = n if n > 0.0 else float("nan")
-        pcoc = float(cells.pcoc[0])
-        return cls(
-            int(n), observed, predicted, pcoc, float(low[0]), float(high[0]), loss / n_or_nan, expected / n_or_nan
-        )
+        return cls(int(n), observed, predicted, pcoc, low, high, loss / n_or_nan, expected / n_or_nan)
 
 
 @final
@@ -225,7 +220,7 @@ def watch(
 
     The promise: if, given all that is known before a row's label, the probability of a positive is within a factor
     :math:`1 + \text{tolerance}` of the forecast in every row, then the chance of *any* alarm in any chart, on any day
-    from the first to the last of the watch, is at most `false_alarm_rate` (see `monocal.monitoring.evalues`).
+    from the first to the last of the watch, is at most `false_alarm_rate` (see `monocal.monitoring.ledger`).
     Rows that depend on each other beyond the forecast, such as many rows of one user whose taste it does not know, are
     not covered.
 

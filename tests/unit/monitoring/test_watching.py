@@ -5,16 +5,17 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.monitoring.evalues import (
+from monocal.monitoring.ledger import (
     N_BETS,
+    Ledger,
     begun,
     log_growth,
     next_wealth,
     scope_share,
+    sums_by_period,
     total_log_wealth,
     value_shares,
 )
-from monocal.monitoring.ledger import Ledger, sums_by_period
 from monocal.monitoring.watch import alarms_of, watch
 from monocal.tables.categories import EncodedColumn
 from monocal.tables.roles import Roles
