@@ -23,7 +23,6 @@ VARIANTS = [
     ("histogram", {"binning": "mass"}),
     ("isotonic", {"recent_share": 0.2}),
     ("sir", {"binning": "mass", "n_bins": 15}),
-    ("platt", {"targets": "platt"}),
     ("wide_logistic", {"recent_share": 0.2}),
     ("per_segment", {"method": "isotonic", "field": 1, "min_events": 20}),
     ("confcalib", {"fusion": "logit"}),
@@ -37,7 +36,7 @@ VARIANTS = [
     ("umc", {"embeddings": "none"}),
     ("umc", {"sc_weight": 1.0, "auxiliary": "field"}),
     ("fac", {"hidden": (32,), "hard_monotone": True, "sc_weight": 1.0}),
-    ("sbcr", {"hidden": (32,), "query_side_fields": (1,), "sc_weight": 1.0}),
+    ("sbcr", {"hidden": (32,), "sc_weight": 1.0}),
     ("desc", {"hidden": (16,), "n_dimensions": 4, "hard_monotone": True, "sc_weight": 1.0}),
 ]
 

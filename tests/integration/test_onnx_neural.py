@@ -20,7 +20,7 @@ EXACT = {
     "umc, no shifts": {"method": "umc", "wide": False},
     "umc, score alone": {"method": "umc", "embeddings": "none"},
     "fac, in order": {"method": "fac", "hard_monotone": True},
-    "sbcr, query side": {"method": "sbcr", "query_side_fields": [2, 0], "mix": 0.4},
+    "sbcr, share 0.4": {"method": "sbcr", "mix": 0.4},
     "mcnet": {},
     "desc": {"n_dimensions": 4, "hidden": (16,)},
     "adacalib": {"field": 2},

@@ -72,6 +72,7 @@ class Calibrator(Parameters, ABC):
     field_values_: KnownValues | None = None
     """The raw values of each field that a fit saw; None if it was given ids."""
     _embeddings: Sequence[NDArray[np.float32]] | None = None
+    """A ranker's frozen tables, for methods that have a use for them."""
 
     def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
         self.recent_share = recent_share
@@ -80,12 +81,12 @@ class Calibrator(Parameters, ABC):
     @property
     def tags(self) -> Tags:
         """What this calibrator, with its present parameters, promises."""
-        return self._tags()
+        return self.class_tags
 
     @property
     def looks_at_time(self) -> bool:
         """Whether a fit with the present parameters tells older rows from newer ones."""
-        return self._looks_at_time()
+        return self.guard or self._recent_share() > 0.0
 
     @property
     def base_curve(self) -> BaseCurve | None:
@@ -162,7 +163,7 @@ class Calibrator(Parameters, ABC):
             embeddings: As for `fit`.
         """
         data = self._begin_fit(data, numeric_knots)
-        self._receive_embeddings(embeddings)
+        self._embeddings = embeddings
         self.scores_are_: ScoreSpace = scores_are
         self.sampling_rate_ = remembered_rate(sampling_rate)
         with one_blas_thread():
@@ -377,19 +378,9 @@ class Calibrator(Parameters, ABC):
         p = ops.clip(p, SCORE_EPSILON, 1.0 - SCORE_EPSILON)
         return 1.0 / ((1.0 - p) / p * float(np.exp(-shift)) + 1.0)
 
-    def _tags(self) -> Tags:
-        return self.class_tags
-
     def _recent_share(self) -> float:
         """The share of recent rows that sets the last intercept; a hook for methods with presets."""
         return self.recent_share
-
-    def _looks_at_time(self) -> bool:
-        """Whether the fit has to tell older rows from newer ones."""
-        return self.guard or self._recent_share() > 0.0
-
-    def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
-        """Keeps a ranker's frozen embeddings, if the method has a use for them."""
 
     def _state(self) -> CalibratorState:
         return pack({name: value for name, value in vars(self).items() if name.endswith("_")})
@@ -437,7 +428,7 @@ class Calibrator(Parameters, ABC):
         if not older.has_both_classes:
             return False
         trial = self.cloned().set_params(guard=False, recent_share=0.0)
-        trial._receive_embeddings(self._embeddings)
+        trial._embeddings = self._embeddings
         trial.n_fields_, trial.recent_shift_, trial.fell_back_ = self.n_fields_, 0.0, False
         trial._fit(older)
         return is_worse(self.name, recent, trial.predict_data(recent))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any, Literal, final, get_args
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,28 +11,21 @@ from numpy.typing import ArrayLike, NDArray
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput
-from monocal.core.scores import SCORE_EPSILON, Floats, log_loss, logit, sigmoid
+from monocal.core.scores import Floats, log_loss, logit, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
-from monocal.wide.filter import EVIDENCE_KEPT
-from monocal.wide.refresh import require_posterior
+from monocal.wide.refresh import EVIDENCE_KEPT
 
 Binning = Literal["width", "mass"]
-Variant = Literal["monocal", "authors"]
 
 
-def bin_edges(probabilities: Floats, weights: Floats, n_bins: int, binning: str) -> Floats:
+def bin_edges(probabilities: Floats, weights: Floats, n_bins: int, binning: Binning) -> Floats:
     """Returns `n_bins + 1` edges from 0 to 1: equally wide, or with equal weight in each bin.
 
     Example:
         >>> bin_edges(np.array([0.1, 0.2, 0.3, 0.9]), np.ones(4), 2, "mass").tolist()
         [0.0, 0.2, 1.0]
     """
-    if n_bins < 1:
-        raise InvalidInput.of("n_bins", n_bins, "at least 1 bin", "10 is the usual choice")
-    if binning not in get_args(Binning):
-        raise InvalidInput.of("binning", repr(binning), '"width" or "mass"', "choose one of the two")
     if binning == "width":
         return np.linspace(0.0, 1.0, n_bins + 1)
     order = np.argsort(probabilities, kind="stable")
@@ -41,11 +33,6 @@ def bin_edges(probabilities: Floats, weights: Floats, n_bins: int, binning: str)
     wanted = mass[-1] * np.arange(1, n_bins) / n_bins
     inner = probabilities[order][np.searchsorted(mass, wanted * (1.0 - 1e-12))]
     return np.unique(np.concatenate([[0.0], inner, [1.0]]))
-
-
-def check_variant(variant: str) -> None:
-    if variant not in get_args(Variant):
-        raise InvalidInput.of("variant", repr(variant), '"monocal" or "authors"', "authors reproduces the paper's code")
 
 
 def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
@@ -56,18 +43,12 @@ def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.digitize(logits, logit(edges[1:-1]), right=True)
 
 
-def was_zero(ops: Ops, logits: Values) -> Values:
-    """Tells which scores were exactly 0 before clipping; the authors' scripts give those the last bin."""
-    return ops.sigmoid(logits) <= SCORE_EPSILON * (1.0 + 1e-9)
-
-
 class BinnedCalibrator(Calibrator):
     """A method that starts from bins of the score.
 
     Arguments:
         n_bins: Number of bins.
         binning: `"width"` for equally wide bins, `"mass"` for equally filled ones.
-        variant: `"authors"` reproduces the UMC authors' script.
     """
 
     def __init__(
@@ -75,14 +56,12 @@ class BinnedCalibrator(Calibrator):
         *,
         n_bins: int = 10,
         binning: Binning = "width",
-        variant: Variant = "monocal",
         recent_share: float = 0.0,
         guard: bool = False,
     ) -> None:
         super().__init__(recent_share=recent_share, guard=guard)
         self.n_bins = n_bins
         self.binning = binning
-        self.variant = variant
 
 
 @final
@@ -100,8 +79,6 @@ class Histogram(BinnedCalibrator):
     Arguments:
         n_bins: Number of bins.
         binning: `"width"` for equally wide bins, `"mass"` for equally filled ones.
-        variant: `"authors"` reproduces the UMC authors' script: empty bins give 0 and a score of 0 gets the *last*
-            bin's value.
 
     Example:
         >>> calibrator = Histogram(n_bins=2).fit([0.1, 0.2, 0.3, 0.8], [0, 1, 0, 1])
@@ -113,7 +90,6 @@ class Histogram(BinnedCalibrator):
     class_tags = Tags(monotone="none", keeps_mean=True)
 
     def _fit(self, data: Dataset) -> None:
-        check_variant(self.variant)
         p, w = sigmoid(data.z), data.weights
         self.edges_ = bin_edges(p, w, self.n_bins, self.binning)
         index = bin_of(data.z, self.edges_)
@@ -122,16 +98,13 @@ class Histogram(BinnedCalibrator):
         positives = np.bincount(index, w * data.labels, n_bins)
         filled = counts > 0.0
         rates = np.divide(positives, counts, out=np.zeros(n_bins), where=filled)
-        if self.variant == "monocal" and not np.all(filled):
+        if not np.all(filled):
             centres = 0.5 * (self.edges_[1:] + self.edges_[:-1])
             rates = np.interp(centres, centres[filled], rates[filled])
         self.rates_: Floats = rates
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
-        place = ops.count_below(logits, logit(self.edges_[1:-1]))
-        if self.variant == "authors":
-            place = ops.where(was_zero(ops, logits), len(self.edges_) - 2, place)
-        return ops.look_up(self.rates_, place)
+        return ops.look_up(self.rates_, ops.count_below(logits, logit(self.edges_[1:-1])))
 
 
 @final
@@ -161,13 +134,12 @@ class Isotonic(Calibrator):
         self.posterior_ = {"weights": weights_of_knots(self.knots_, self.rates_, scores, weights)}
 
     def _refresh(self, data: Dataset) -> None:
-        state = require_posterior(vars(self).get("posterior_"), self.name)
         # the last intercept, if there is one, goes on with the curve
         scores, weights = sigmoid(data.z), data.weights
         knots, rates = _solve(scores, data.labels, weights)
         found, self.posterior_, discount = merge_day(
-            state,
-            (self.knots_, self.rates_, state["weights"]),
+            self.posterior_,
+            (self.knots_, self.rates_, self.posterior_["weights"]),
             (knots, rates, weights_of_knots(knots, rates, scores, weights)),
             (scores, data.labels, weights),
             _solve,
@@ -194,9 +166,6 @@ def _solve(scores: Floats, targets: Floats, weights: Floats) -> tuple[Floats, Fl
     return np.asarray(solver.X_thresholds_, dtype=np.float64), np.asarray(solver.y_thresholds_, dtype=np.float64)
 
 
-_AUTHORS_EPSILON = 1e-4
-
-
 @final
 class Sir(BinnedCalibrator):
     """Bins the score, pools bins until their rates increase, and joins the bin centres with straight lines.
@@ -210,9 +179,6 @@ class Sir(BinnedCalibrator):
     Arguments:
         n_bins: Number of bins; the UMC authors use 10 (Avazu) and 15 (AliCCP).
         binning: `"width"` or `"mass"`.
-        variant: `"authors"` reproduces the UMC authors' script with its stale merge weights, its single pass and its
-            slope epsilon; a score of 0 gets the last line's value, so order is not promised. It refuses data on which
-            that script fails.
 
     Example:
         >>> calibrator = Sir(n_bins=2).fit([0.2, 0.4, 0.6, 0.8], [0, 1, 0, 1])
@@ -223,11 +189,7 @@ class Sir(BinnedCalibrator):
     name = "sir"
     class_tags = Tags(monotone="weak")
 
-    def _tags(self) -> Tags:
-        return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
-
     def _fit(self, data: Dataset) -> None:
-        check_variant(self.variant)
         p, w = sigmoid(data.z), data.weights
         edges = bin_edges(p, w, self.n_bins, self.binning)
         index, n_bins = bin_of(data.z, edges), len(edges) - 1
@@ -239,51 +201,17 @@ class Sir(BinnedCalibrator):
         filled = counts > 0.0
         rates = positives[filled] / counts[filled]
         centres = 0.5 * (low[filled] + high[filled])
-        if self.variant == "authors":
-            self._take_authors_knots(rates, centres, counts[filled])
-        else:
-            self._take_knots(rates, centres, counts[filled])
-
-    def _take_knots(self, rates: Floats, centres: Floats, counts: Floats) -> None:
-        x, y = pool_violators(centres, rates, counts)
+        x, y = pool_violators(centres, rates, counts[filled])
         knots, values = np.concatenate([[0.0], x, [1.0]]), np.concatenate([[0.0], y, [1.0]])
         distinct = np.concatenate([[True], np.diff(knots) > 1e-12])
         self.knots_: Floats = knots[distinct]
         self.rates_: Floats = values[distinct]
 
-    def _take_authors_knots(self, rates: Floats, centres: Floats, counts: Floats) -> None:
-        a, m, c = list(rates), list(centres), list(counts)
-        i = 0
-        while i < len(a) - 1:
-            if a[i] > a[i + 1]:
-                total = c[i] + c[i + 1]
-                a[i] = (a[i] * c[i] + a[i + 1] * c[i + 1]) / total
-                m[i] = (m[i] * c[i] + m[i + 1] * c[i + 1]) / total
-                # the merged bin keeps its old count: that is the script's behaviour, not ours
-                del a[i + 1], m[i + 1], c[i + 1]
-            else:
-                i += 1
-        if np.any(np.diff(a) < 0.0):
-            raise InvalidInput.of(
-                "variant", '"authors" on these labels', "bin rates that one merging pass puts in order",
-                'use variant="monocal", which pools until they are',
-            )  # fmt: skip
-        self.knots_ = np.array([0.0, *m, 1.0])
-        self.rates_ = np.array([0.0, *a, 1.0])
-
     def _never_negative(self) -> Mapping[str, ArrayLike]:
         return {"a step of knots_": np.diff(self.knots_), "a step of rates_": np.diff(self.rates_)}
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
-        p = ops.sigmoid(logits)
-        if self.variant == "monocal":
-            return ops.interpolate(p, self.knots_, self.rates_)
-        slopes = np.diff(self.rates_) / (np.diff(self.knots_) + _AUTHORS_EPSILON)
-        intercepts = self.rates_[1:] - slopes * self.knots_[1:]
-        last = len(slopes) - 1
-        segment = ops.minimum(ops.count_below(p, self.knots_[1:]), last)
-        segment = ops.where(was_zero(ops, logits), last, segment)
-        return ops.clip(ops.look_up(slopes, segment) * p + ops.look_up(intercepts, segment), 0.0, 1.0)
+        return ops.interpolate(ops.sigmoid(logits), self.knots_, self.rates_)
 
 
 def pool_violators(centres: Floats, rates: Floats, counts: Floats) -> tuple[Floats, Floats]:

@@ -68,8 +68,6 @@ class BaseCurve:
         return ops.minimum(line, ops.look_up(self._bounds, piece))
 
 
-_OUTER_QUANTILE = 0.005
-
 FLATTEST = 0.05
 """No piece is flatter than this share of the straight line's slope, so that order is never lost."""
 
@@ -82,24 +80,6 @@ _STEPS = 40
 _ROUNDS = 30
 _CLOSE = 1e-3
 _BLOCK_ROWS = 1 << 17
-
-
-def score_knots(data: Dataset, n_knots: int) -> Floats:
-    """Returns increasing knots at quantiles of the logits, at least two of them however the logits repeat.
-
-    Arguments:
-        data: The rows.
-        n_knots: At most this many.
-
-    Example:
-        >>> score_knots(Dataset(np.array([2.0, 2.0, 2.0])), 12).tolist()
-        [1.5, 2.5]
-    """
-    knots: Floats = np.unique(data.quantiles(np.linspace(_OUTER_QUANTILE, 1.0 - _OUTER_QUANTILE, max(n_knots, 2))))
-    # knots that nearly touch would make a segment whose slope is all rounding
-    apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
-    knots = knots[apart]
-    return knots if knots.shape[0] > 1 else knots[0] + np.array([-0.5, 0.5])
 
 
 @final

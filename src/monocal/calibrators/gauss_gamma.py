@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import final
 
 import numpy as np
 
 from monocal.calibrators.base import LogitCalibrator
-from monocal.calibrators.binned import Variant, check_variant
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Block, Dataset
-from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
+
+_LOWEST, _HIGHEST = -13.0, 13.0
+"""The logits between which a parabola must rise; beyond, it is constant."""
 
 
 @final
 class Gauss(LogitCalibrator):
     r"""Fits a parabola in the logit that rises over a stated range.
 
-    .. math:: p = \sigma(a z^2 + b z + c), \qquad 2az + b \ge 0 \text{ for } z \in [z_{min}, z_{max}]
+    .. math:: p = \sigma(a z^2 + b z + c), \qquad 2az + b \ge 0 \text{ for } z \in [-13, 13]
 
     The exact posterior when the logits of both classes are Gaussian with different variances. Beyond the range
     the logit is clipped to its ends, so the map is strictly increasing inside and constant outside. The free
@@ -32,8 +32,6 @@ class Gauss(LogitCalibrator):
         Kweon, Kang, Yu. Obtaining calibrated probabilities with personalized ranking models. AAAI 2022.
 
     Arguments:
-        lowest_logit: Left end of the range.
-        highest_logit: Right end of the range.
         l2: Penalty on a and b beside the summed loss; 1 reproduces the UMC authors' C = 1.
 
     Example:
@@ -45,40 +43,25 @@ class Gauss(LogitCalibrator):
     name = "gauss"
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
-    def __init__(
-        self,
-        *,
-        lowest_logit: float = -13.0,
-        highest_logit: float = 13.0,
-        l2: float = 0.0,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
+    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
         super().__init__(recent_share=recent_share, guard=guard)
-        self.lowest_logit = lowest_logit
-        self.highest_logit = highest_logit
         self.l2 = l2
 
     def _fit(self, data: Dataset) -> None:
-        if not self.lowest_logit < self.highest_logit:
-            raise InvalidInput.of(
-                "lowest_logit", self.lowest_logit, f"less than highest_logit = {self.highest_logit}", "swap them"
-            )
-
         def design(block: Block) -> Floats:
-            z = np.clip(block.z, self.lowest_logit, self.highest_logit)
+            z = np.clip(block.z, _LOWEST, _HIGHEST)
             return np.column_stack([z**2, z, np.ones_like(z)])
 
         a, b, c = solve_logistic(
             data,
             design,
             l2=np.array([self.l2, self.l2, 0.0]),
-            constraints=np.array([[2.0 * self.lowest_logit, 1.0, 0.0], [2.0 * self.highest_logit, 1.0, 0.0]]),
+            constraints=np.array([[2.0 * _LOWEST, 1.0, 0.0], [2.0 * _HIGHEST, 1.0, 0.0]]),
         )
         self.a_, self.b_, self.c_ = float(a), float(b), float(c)
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
-        low, high = self.lowest_logit, self.highest_logit
+        low, high = _LOWEST, _HIGHEST
         rise = _parabola_rise(self.a_, self.b_, low, high, ops.clip(logits, low, high))
         return rise + (self.a_ * low**2 + self.b_ * low + self.c_)
 
@@ -117,8 +100,6 @@ class Gamma(LogitCalibrator):
 
     Arguments:
         l2: Penalty on a and b beside the summed loss.
-        variant: `"authors"` uses the constraint rows of the UMC authors' script, which belong to Gauss scaling; with
-            them the map may fall near the ends of the range.
 
     Example:
         >>> calibrator = Gamma().fit([0.1, 0.3, 0.5, 0.6, 0.9], [0, 1, 0, 1, 1])
@@ -129,38 +110,18 @@ class Gamma(LogitCalibrator):
     name = "gamma"
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
-    def __init__(
-        self, *, l2: float = 0.0, variant: Variant = "monocal", recent_share: float = 0.0, guard: bool = False
-    ) -> None:
+    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
         super().__init__(recent_share=recent_share, guard=guard)
         self.l2 = l2
-        self.variant = variant
-
-    def _tags(self) -> Tags:
-        return replace(self.class_tags, monotone="weak" if self.variant == "monocal" else "none")
 
     def _fit(self, data: Dataset) -> None:
-        check_variant(self.variant)
-        if self.variant == "authors":
-            rows = np.array([[2.0 * _SMALLEST, 1.0, 0.0], [2.0 * _LARGEST, 1.0, 0.0]])
-        else:
-            rows = np.array([[1.0 / _SMALLEST, 1.0, 0.0], [1.0 / _LARGEST, 1.0, 0.0]])
-        a, b, c = solve_logistic(
-            data,
-            _design,
-            l2=np.array([self.l2, self.l2, 0.0]),
-            constraints=rows,
-        )
-        if self.variant == "monocal":
-            # rounding may leave the active constraint violated by an ulp; the slope at the ends is made exact
-            b = max(b, -a / _LARGEST, -a / _SMALLEST)
-        self.a_, self.b_, self.c_ = float(a), float(b), float(c)
+        rows = np.array([[1.0 / _SMALLEST, 1.0, 0.0], [1.0 / _LARGEST, 1.0, 0.0]])
+        a, b, c = solve_logistic(data, _design, l2=np.array([self.l2, self.l2, 0.0]), constraints=rows)
+        # rounding may leave the active constraint violated by an ulp; the slope at the ends is made exact
+        self.a_, self.b_, self.c_ = float(a), float(max(b, -a / _LARGEST, -a / _SMALLEST)), float(c)
 
     def _map(self, ops: Ops, logits: Values, _ids: Values | None) -> Values:
-        r = _shifted(ops, logits)
-        if self.variant == "authors":
-            return ops.log(r) * self.a_ + r * self.b_ + self.c_
-        return _increasing_sum(ops, self.a_, self.b_, r) + self.c_
+        return _increasing_sum(ops, self.a_, self.b_, _shifted(ops, logits)) + self.c_
 
 
 def _design(block: Block) -> Floats:

@@ -18,6 +18,9 @@ Design = Callable[[Block], Floats]
 
 _RIDGE = 1e-14
 
+MOST_STEPS = 100
+"""A fit that needs more Newton steps warns with its last gradient."""
+
 
 def score_and_one(block: Block) -> Floats:
     """The design of slope and intercept."""
@@ -31,7 +34,6 @@ def solve_logistic(
     l2: Floats | None = None,
     constraints: Floats | None = None,
     offset: Floats | None = None,
-    max_iterations: int = 100,
 ) -> Floats:
     r"""Minimises :math:`\sum_i w_i\,\mathrm{NLL}(\sigma(x_i\theta + o_i), y_i) + \tfrac12\sum_k \lambda_k\theta_k^2`
     subject to :math:`C\theta \ge 0`.
@@ -46,7 +48,6 @@ def solve_logistic(
         l2: Penalty per parameter on the scale of the summed loss; None means none.
         constraints: Rows `(m, k)` with `constraints @ theta >= 0`.
         offset: o, a logit per row that stays as it is; None means 0.
-        max_iterations: Newton steps allowed; a fit that needs more warns with its last gradient.
 
     Example:
         Three rows in four positive: the intercept alone is ln 3.
@@ -68,7 +69,7 @@ def solve_logistic(
         for active in itertools.combinations(range(wanted.shape[0]), n_active):
             basis = _null_space(wanted[list(active)], k)
             problem = _Problem(data, design, basis, offset)
-            inside = _newton(problem, basis.T * penalty @ basis, max_iterations)
+            inside = _newton(problem, basis.T * penalty @ basis)
             theta = basis @ inside
             slack = wanted @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
@@ -114,14 +115,14 @@ class _Problem(NamedTuple):
         return self.data.sum(of_block)
 
 
-def _newton(problem: _Problem, penalty: Floats, max_iterations: int) -> Floats:
+def _newton(problem: _Problem, penalty: Floats) -> Floats:
     theta = np.zeros(problem.basis.shape[1])
     if theta.size == 0:
         return theta
     loss = problem.loss(theta)
     gradient = np.zeros_like(theta)
     last_decrement = np.inf
-    for _ in range(max_iterations):
+    for _ in range(MOST_STEPS):
         gradient, hessian = problem.derivatives(theta)
         gradient = gradient + penalty @ theta
         step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
@@ -143,7 +144,7 @@ def _newton(problem: _Problem, penalty: Floats, max_iterations: int) -> Floats:
             return theta
         theta, loss = trial, trial_loss
     warnings.warn(
-        f"logistic fit stopped after {max_iterations} Newton steps with gradient {np.abs(gradient).max():.2e}",
+        f"logistic fit stopped after {MOST_STEPS} Newton steps with gradient {np.abs(gradient).max():.2e}",
         MonocalWarning,
         stacklevel=4,
     )

@@ -7,6 +7,7 @@ import inspect
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from types import UnionType
 from typing import Any, Literal, NamedTuple, Self, Union, get_args, get_origin, get_type_hints
 
 from monocal.core.errors import InvalidInput, UnknownName, nearest_name
@@ -117,11 +118,9 @@ RANGES: Mapping[str, Range] = {
     "curve_rows": _COUNT,
     "field": _NOT_NEGATIVE,
     "held_out_share": _SHARE,
-    "highest_logit": Range(-float("inf"), includes_low=False),
     "kappa": _NOT_NEGATIVE,
     "l2": _NOT_NEGATIVE,
     "learning_rate": _POSITIVE,
-    "lowest_logit": Range(-float("inf"), includes_low=False),
     "max_depth": _COUNT,
     "max_iterations": _COUNT,
     "min_count": _COUNT,
@@ -136,7 +135,6 @@ RANGES: Mapping[str, Range] = {
     "n_threads": _COUNT,
     "n_trees": _COUNT,
     "negative_rate": Range(0, 1, includes_low=False, includes_high=True),
-    "level_share": Range(0, 1, includes_high=True),
     "recent_share": _SHARE,
     "sc_weight": _NOT_NEGATIVE,
     "order_weight": _NOT_NEGATIVE,
@@ -181,7 +179,7 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
     meanings = {name: text for name, text in found if not text.startswith("See `")}
     hints = _hints(kind)
     return [
-        Argument(name, parameter.default, meanings.get(name, ""), _expected(name, hints.get(name)))
+        Argument(name, parameter.default, meanings.get(name, ""), Possible.of(hints.get(name)).in_words(name))
         for name, parameter in inspect.signature(kind).parameters.items()
     ]
 
@@ -198,71 +196,67 @@ def check_arguments(kind: type[Any], given: Mapping[str, Any]) -> None:
     """
     hints = _hints(kind)
     for name, value in given.items():
-        if not _is_possible(name, value, hints.get(name)):
+        possible = Possible.of(hints.get(name))
+        if not possible.allows(name, value):
+            choices = [choice for choice in possible.choices if isinstance(choice, str)]
+            near = nearest_name(value, choices) if isinstance(value, str) else None
             default = inspect.signature(kind).parameters[name].default
-            expected, near = _expected(name, hints.get(name)), None
-            if isinstance(value, str):
-                near = nearest_name(value, [choice for choice in _choices(hints.get(name)) if isinstance(choice, str)])
             hint = f"did you mean {near!r}?" if near else f"leave {name} out to use the default, {default!r}"
-            raise InvalidInput.of(name, repr(value), expected, hint)
+            raise InvalidInput.of(name, repr(value), possible.in_words(name), hint)
 
 
-def _is_possible(name: str, value: Any, hint: Any) -> bool:
-    choices = _choices(hint)
-    if value is None or any(value == choice and type(value) is type(choice) for choice in choices):
-        return value is not None or type(None) in _members(hint) or not _known(name, hint)
-    members = _members(hint)
-    if bool in members and isinstance(value, bool):
-        return True
-    if {int, float} & members and isinstance(value, int | float) and not isinstance(value, bool):
-        is_whole = float in members or float(value).is_integer()
-        return is_whole and value in RANGES.get(name, Range(-float("inf"), includes_low=False))
-    if isinstance(value, str):
-        return str in members or not _known(name, hint)
-    if isinstance(value, list | tuple) and members & _LISTS:
-        inside = tuple(_inside(hint) | ({int} if float in _inside(hint) else set()))
-        return all(not isinstance(entry, bool) and isinstance(entry, inside) for entry in value if inside)
-    return not _known(name, hint) or bool(members - {int, float, bool, type(None), Literal, *_LISTS})
+class Possible(NamedTuple):
+    """What a type hint allows: the values it names, types without their own arguments, and types inside of a list."""
 
+    choices: Sequence[Any]
+    types: set[Any]
+    inside: set[Any]
 
-def _known(name: str, hint: Any) -> bool:
-    """Whether the type says which values are possible; texts, and what is in a mapping, are left to the method."""
-    return name in RANGES or bool(_choices(hint)) or bool(_members(hint) & {int, float, bool, dict, Mapping, *_LISTS})
+    @classmethod
+    def of(cls, hint: Any) -> Possible:
+        members = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        types = {get_origin(member) or member for member in members}
+        lists = [member for member in members if get_origin(member) in _LISTS]
+        return cls(
+            [choice for member in members if get_origin(member) is Literal for choice in get_args(member)],
+            types,
+            {kind for member in lists for kind in get_args(member) if kind is not Ellipsis},
+        )
 
+    def is_known(self, name: str) -> bool:
+        """Whether the hint says which values are possible; texts, and what is in a mapping, are left to the method."""
+        return name in RANGES or bool(self.choices or self.types & {int, float, bool, dict, Mapping, *_LISTS})
 
-def _expected(name: str, hint: Any) -> str:
-    members = _members(hint)
-    kinds = [repr(choice) for choice in _choices(hint)]
-    if {int, float} & members:
-        number = str(RANGES.get(name, "a number"))
-        kinds.append(number if float in members else number.replace("a number", "a whole number"))
-    kinds += ["True", "False"] if bool in members else []
-    kinds += ["a mapping"] if Mapping in members or dict in members else []
-    kinds += [f"a list of {_LISTED[next(iter(_inside(hint) & _LISTED.keys()), object)]}"] if members & _LISTS else []
-    kinds += ["None"] if kinds and type(None) in members else []
-    return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
+    def allows(self, name: str, value: Any) -> bool:
+        """Whether the argument of that name may have the value."""
+        if value is None:
+            return type(None) in self.types or not self.is_known(name)
+        if any(value == choice and type(value) is type(choice) for choice in self.choices):
+            return True
+        if isinstance(value, bool):
+            return bool in self.types or not self.is_known(name)
+        if {int, float} & self.types and isinstance(value, int | float):
+            is_whole = float in self.types or float(value).is_integer()
+            return is_whole and value in RANGES.get(name, Range(-float("inf"), includes_low=False))
+        if isinstance(value, str):
+            return str in self.types or not self.is_known(name)
+        if isinstance(value, list | tuple) and self.types & _LISTS:
+            inside = tuple(self.inside | ({int} if float in self.inside else set()))
+            return all(not isinstance(entry, bool) and isinstance(entry, inside) for entry in value if inside)
+        return not self.is_known(name) or bool(self.types - {int, float, bool, type(None), Literal, *_LISTS})
 
-
-def _members(hint: Any) -> set[Any]:
-    """The types that a hint allows, without their own arguments."""
-    if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
-        return set().union(*(_members(member) for member in get_args(hint)))
-    return {get_origin(hint) or hint}
-
-
-def _inside(hint: Any) -> set[Any]:
-    """The types of what a list may hold."""
-    if get_origin(hint) in _LISTS:
-        return {member for member in get_args(hint) if member is not Ellipsis}
-    return set().union(*(_inside(member) for member in get_args(hint))) if get_args(hint) else set()
-
-
-def _choices(hint: Any) -> list[Any]:
-    if get_origin(hint) is Literal:
-        return list(get_args(hint))
-    if get_origin(hint) is Union or type(hint).__name__ == "UnionType":
-        return [choice for member in get_args(hint) for choice in _choices(member)]
-    return []
+    def in_words(self, name: str) -> str:
+        """Says which values the argument of that name may have; empty if that is not known beforehand."""
+        kinds = [repr(choice) for choice in self.choices]
+        if {int, float} & self.types:
+            number = str(RANGES.get(name, "a number"))
+            kinds.append(number if float in self.types else number.replace("a number", "a whole number"))
+        kinds += ["True", "False"] if bool in self.types else []
+        kinds += ["a mapping"] if {Mapping, dict} & self.types else []
+        if self.types & _LISTS:
+            kinds.append(f"a list of {_LISTED[next(iter(self.inside & _LISTED.keys()), object)]}")
+        kinds += ["None"] if kinds and type(None) in self.types else []
+        return " or ".join([", ".join(kinds[:-1]), kinds[-1]] if len(kinds) > 1 else kinds)
 
 
 def _hints(kind: type[Any]) -> dict[str, Any]:

@@ -69,7 +69,8 @@ class PerSegment(Calibrator):
         self.shrinkage = shrinkage
         self.min_events = min_events
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         return replace(self.class_tags, monotone=self._inner().tags.monotone)
 
     def _inner(self) -> Any:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,12 +12,11 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.logistic import score_and_one, solve_logistic
 from monocal.core.dataset import Block, Dataset
-from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import posterior_at_fit
-from monocal.wide.refresh import centred, refresh_effects, require_posterior, restore
+from monocal.wide.refresh import centred, refresh_effects, restore
 
 
 @final
@@ -57,8 +55,6 @@ class Platt(LogitCalibrator):
 
     Arguments:
         l2: Penalty :math:`\tfrac12 \lambda a^2` beside the summed loss; 1 reproduces the UMC authors' C = 1.
-        targets: `"labels"`, or `"platt"` for his smoothed targets :math:`(N_+ + 1)/(N_+ + 2)`, :math:`1/(N_- + 2)`.
-        max_iterations: Newton steps allowed; a fit that needs more warns with the last gradient.
 
     Example:
         >>> z = np.linspace(-2, 2, 401)
@@ -71,42 +67,20 @@ class Platt(LogitCalibrator):
     name = "platt"
     class_tags = Tags(monotone="strict", keeps_mean=True)
 
-    def __init__(
-        self,
-        *,
-        l2: float = 0.0,
-        targets: Literal["labels", "platt"] = "labels",
-        max_iterations: int = 100,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
+    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
         super().__init__(recent_share=recent_share, guard=guard)
         self.l2 = l2
-        self.targets = targets
-        self.max_iterations = max_iterations
 
     def _fit(self, data: Dataset) -> None:
         rows = data.without_fields()
-        if self.targets == "platt":
-            y, w = data.labels, data.weights
-            n_positive, n_negative = float(w @ y), float(w @ (1.0 - y))
-            smoothed = np.where(y == 1.0, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
-            rows = replace(rows, y=smoothed)
-        elif self.targets != "labels":
-            raise InvalidInput.of("targets", repr(self.targets), '"labels" or "platt"', "choose one of the two")
-        slope, intercept = solve_logistic(
-            rows,
-            score_and_one,
-            l2=np.array([self.l2, 0.0]),
-            constraints=np.array([[1.0, 0.0]]),
-            max_iterations=self.max_iterations,
-        )
+        penalty, rising = np.array([self.l2, 0.0]), np.array([[1.0, 0.0]])
+        slope, intercept = solve_logistic(rows, score_and_one, l2=penalty, constraints=rising)
         self.slope_, self.intercept_ = max(float(slope), 0.0), float(intercept)
         self.posterior_ = posterior_at_fit(self._predict_logits(rows), rows, np.zeros(0))
 
     def _refresh(self, data: Dataset) -> None:
-        data, state = data.without_fields(), require_posterior(vars(self).get("posterior_"), self.name)
-        known = restore(state, data, np.zeros(0), data.fields)
+        data = data.without_fields()
+        known = restore(self.posterior_, data, np.zeros(0), data.fields)
         logits = self._predict_logits(data) + self.recent_shift_
         columns, centre = centred(data.z, logits, data.weights)
         found = refresh_effects(logits, data, columns, known)

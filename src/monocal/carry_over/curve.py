@@ -8,11 +8,9 @@ from typing import final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators.curve import Base, BaseCurve, FittedCurve, fit_curve, score_knots
-from monocal.carry_over.fit import fit_effects
-from monocal.carry_over.origins import SEARCH, Origin, validation_rows
-from monocal.carry_over.shares import Contributions, solve_shares
-from monocal.carry_over.shrinkage import SMALLEST_SHARE, CarryOver
+from monocal.calibrators.curve import Base, BaseCurve, FittedCurve, fit_curve
+from monocal.carry_over.shares import SEARCH, Contributions, Origin, solve_shares, validation_rows
+from monocal.carry_over.shrinkage import SMALLEST_SHARE, CarryOver, fit_effects
 from monocal.core.dataset import Dataset
 from monocal.core.scores import Floats
 from monocal.wide.penalties import Penalty
@@ -79,7 +77,7 @@ def learn_score_curve(
         return score_curve_beside(data, _added(data, fit_effects(data, carry_over, l2, search).line.shifts))
     if base == "auto" and data.n_all < FEWEST_ROWS:
         return None
-    knots = score_knots(data, N_KNOTS)
+    knots = data.knots(N_KNOTS)
     if knots.size < FEWEST_KNOTS:
         return None
     found: FittedCurve | None = None
@@ -108,7 +106,7 @@ def score_curve_beside(data: Dataset, beside: Floats) -> ScoreCurve | None:
         data: The rows.
         beside: What the effects add on every row.
     """
-    knots = score_knots(data, N_KNOTS)
+    knots = data.knots(N_KNOTS)
     fitted = fit_curve(data, beside, knots) if knots.size >= FEWEST_KNOTS else None
     return None if fitted is None else ScoreCurve(fitted.as_base(1.0), fitted.as_base(1.0), 1.0)
 

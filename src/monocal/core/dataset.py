@@ -21,6 +21,8 @@ Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | slice
 
 _ONES = np.ones(BLOCK_ROWS)
 
+_OUTER_QUANTILE = 0.005
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -303,6 +305,23 @@ class Dataset:
         )
         between: Floats = below + (places - np.floor(places)) * (above - below)
         return between
+
+    def knots(self, n_knots: int) -> Floats:
+        """Returns increasing knots at quantiles of the logits, at least two of them however the logits repeat.
+
+        Arguments:
+            n_knots: At most this many.
+
+        Example:
+            >>> Dataset(np.array([2.0, 2.0, 2.0])).knots(12).tolist()
+            [1.5, 2.5]
+        """
+        shares = np.linspace(_OUTER_QUANTILE, 1.0 - _OUTER_QUANTILE, max(n_knots, 2))
+        knots: Floats = np.unique(self.quantiles(shares))
+        # knots that nearly touch would make a segment whose slope is all rounding
+        apart = np.concatenate([[True], np.diff(knots) > 1e-6 * max(float(np.ptp(knots)), 1e-300)])
+        knots = knots[apart]
+        return knots if knots.shape[0] > 1 else knots[0] + np.array([-0.5, 0.5])
 
     def log_loss(self, logits: Floats) -> float:
         """Returns the mean cross-entropy of the labels under the logit of each row.

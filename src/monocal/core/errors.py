@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import reprlib
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import Any
 
 LONGEST_SHOWN = 200
@@ -81,6 +82,25 @@ class LostMember(MonocalError):
         return cls(
             f"a process of this fit is lost: {shown(what)}. Nothing is saved. Hint: see which process ended first "
             "and why, then start again."
+        )
+
+
+class MissingPackage(MonocalError, ImportError):
+    """A package that this step needs is not installed. The message says how to get it."""
+
+
+def need(package: str, step: str, extra: str) -> None:
+    """Refuses to go on without a package.
+
+    Example:
+        >>> need("no_such_package", "flying", "wings")
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.MissingPackage: flying needs the package 'no_such_package', ...
+    """
+    if find_spec(package) is None:
+        raise MissingPackage(
+            f"{step} needs the package {package!r}, which is not installed. Hint: pip install 'monocal[{extra}]'"
         )
 
 

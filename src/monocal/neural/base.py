@@ -4,48 +4,55 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.contract import RowScorer, Tags
+from monocal.calibrators.logistic import solve_shift
 from monocal.carry_over.curve import learn_score_curve
-from monocal.carry_over.fit import fit_effects
-from monocal.carry_over.origins import SEARCH
-from monocal.carry_over.shrinkage import CarryOver, carry_among, learn_carry_over
+from monocal.carry_over.shares import SEARCH, ValidationRows, solve_shares
+from monocal.carry_over.shrinkage import (
+    CarryOver,
+    EffectFit,
+    among_all_fields,
+    fit_effects,
+    learn_carry_over,
+    line_beside,
+)
 from monocal.core.dataset import Dataset
-from monocal.core.errors import MonocalError
+from monocal.core.errors import need
+from monocal.core.fields import FieldSchema
 from monocal.core.reduce import LOCAL, broadcast, broadcast_arrays
 from monocal.core.scores import Floats, LogitVariance
 from monocal.core.threads import row_workers, threads_for_rows
-from monocal.neural.carry_over import (
-    NETWORK_PRIOR,
-    SMALLEST_NETWORK_SHARE,
-    Start,
-    hidden_fields,
-    refit_shifts,
-    rows_of_trial,
-    share_that_held,
-    split_off_recent,
+from monocal.neural.fitted import (
+    FittedMap,
+    Weights,
+    fitted_map,
+    looked_up,
+    network_logit_variance,
+    network_posterior,
+    network_unexplained,
+    network_weight,
+    refresh_network,
 )
-from monocal.neural.fitted import FittedMap, Weights, fitted_map, looked_up, network_weight
 from monocal.neural.maps import MapInputs, Parts
-from monocal.neural.options import FitSettings, NeuralArguments
-from monocal.neural.refresh import network_logit_variance, network_posterior, network_unexplained, refresh_network
+from monocal.neural.options import NeuralArguments
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.operations import Ops, Values
-from monocal.wide.intervals import require_variance_components
-from monocal.wide.penalties import FIRST_PENALTY, Penalty, check_penalty
+from monocal.wide.penalties import FIRST_PENALTY, Penalty, PenaltyPath, solve_with_penalties
+from monocal.wide.solver import Search, WideParameters
 
 if TYPE_CHECKING:
     from torch import nn
 
     from monocal.neural.network import MonotoneMap
+
 
 KEPT_LEVEL = 0.5
 """The share of the newest level that is kept in forecasts. In 54 windows of logs half of it had the smallest loss where
@@ -56,6 +63,18 @@ CHUNK_ROWS = 65_536
 
 MOST_ROWS_IN_ONE_PLACE = 2_000_000
 """The newest rows on which one process trains a network for several, unless `curve_rows` says otherwise."""
+
+SMALLEST_NETWORK_SHARE = 0.05
+"""A network with a smaller share is left out."""
+
+NETWORK_PRIOR = 0.5
+"""The network's share without evidence; 0 if every row is of the same moment, because all fields are then confounded
+with time."""
+
+REFIT_ROUNDS = 2
+"""Beside the trained curve shifts scatter less than beside a straight line, so penalties move once more."""
+
+_REFIT = Search(tolerance=1e-7, max_iterations=100, slope_is_free=False)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -107,10 +126,6 @@ class NeuralCalibrator(NeuralArguments):
         """Returns the context rows of field ids, after training."""
         return looked_up(ops, ids)
 
-    def _columns(self, _n_fields: int) -> list[int] | None:
-        """Which fields the method may look at; None for all."""
-        return None
-
     def _encoder(self, rows: Dataset) -> nn.Module | None:
         """Returns what makes the map's context from field ids, in torch."""
         if rows.ids is None:
@@ -127,88 +142,75 @@ class NeuralCalibrator(NeuralArguments):
     # The fit
 
     def _fit(self, data: Dataset) -> None:
+        """Shares, the map's share, start, training, shifts, level: all but the training is convex, and exact."""
         need("torch", f"fitting {self.name!r}", "neural")
         from monocal.neural.train import torch_threads
 
-        check_penalty(self.l2)
-        data, settings = self._select_fields(data), self._settings()
+        settings = self._settings()
+        wide = settings.wide and len(data.fields) > 0
+        # without a wide part the start is a line, which has no penalties to learn
+        l2: Penalty = FIRST_PENALTY if self.l2 == "auto" and not wide else self.l2
         with threads_for_rows(self._threads(data)), torch_threads(1):
-            carry_over = None
+            # what lasts of the fields' effects, and of a network
+            carry_over, hidden = None, None
             if self._carries(settings) and len(data.fields):
-                columns = self._columns(self.n_fields_) or range(self.n_fields_)
-                carry_over = learn_carry_over(data, carry_among(settings.carry, columns), self.l2)
-            data = self._fit_weights(data, settings, carry_over)
+                carry_over = learn_carry_over(data, settings.carry, self.l2)
+                # the network must not look at fields that left, nor at those confounded with time
+                hidden = ~carry_over.kept | carry_over.confounded_with_time
+            effects = data if wide else data.without_fields()
+            curve = learn_score_curve(effects, carry_over, self.base, l2) if self.base == "curve" else None
+            share = 1.0
+            weights: Weights = {}
+            history: dict[str, Any] = {}
+            if carry_over is not None:
+                share = 0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR
+            if carry_over is not None and carry_over.origins:
+                # a network that learns from the rows before the last origin is judged by those after the gap
+                bent = data if curve is None else curve.applied_at_origin(data)
+                older, start = rows_of_trial(bent, carry_over)
+                weights, history = self._train(older, None, start, hidden)
+                del older  # in parts a copy
+                later = carry_over.origins[-1].later(bent, carry_over.blocks)
+                share = share_that_held(self._map_logits(weights, later), later, start, carry_over)
+                del later, bent
+            if carry_over is not None and share < SMALLEST_NETWORK_SHARE and self.base == "auto":
+                # a network that is in use bends by itself, and starts best from a straight line
+                curve = learn_score_curve(data, carry_over, self.base, l2)
+            if curve is not None:
+                self.base_ = curve.as_arrays()
+                data, effects = curve.applied(data), curve.applied(effects)
+            # the line and the effects from which training starts
+            older, held_out = data, None
+            if settings.stopping_share > 0.0:
+                early, late = data.split_recent(settings.stopping_share)
+                if early.has_both_classes:
+                    older, held_out = early, late
+            if settings.warm_start:
+                rows = effects if carry_over is not None else older if wide else older.without_fields()
+                start = Start.of(fit_effects(rows, carry_over, l2, SEARCH), wide=wide)
+            else:
+                start = Start.cold(data.fields, l2) if wide else Start()
+            # the network, then the shifts beside it
+            if share >= SMALLEST_NETWORK_SHARE:
+                weights, history = self._train(older, held_out, start, hidden)
+            else:
+                share = 0.0
+                if not weights:
+                    weights, history = self._train(data, None, start, hidden)
+                weights["affine"] = np.array([start.slope, start.intercept])
+            if carry_over is not None:
+                weights["mix"] = np.array([share])
+            if start.shifts is not None:
+                weights |= refit_shifts(self._map_logits(weights, data), data, self.l2, start, carry_over)
+            self.weights_, self.history_ = weights, history
+            if carry_over is not None:
+                self.carry_ = {**carry_over.as_arrays(data.fields), "network": np.array([share])}
             del carry_over  # the tables of all origins
+            # how surely all of it is known
             logits = self._apply(self._fitted_map(), data)
             self.posterior_ = network_posterior(self.weights_, logits, data)
             shares = vars(self).get("carry_", {}).get("share")
             self.unexplained_ = network_unexplained(self.weights_, logits, data, self.posterior_, shares)
-
-    def _fit_weights(self, data: Dataset, settings: FitSettings, carry_over: CarryOver | None) -> Dataset:
-        """Learns all arrays beside the fields' shares; returns the rows with their logits as they enter the map.
-
-        The map's share, start, training, shifts, level: all but the training is convex, on all rows, and exact.
-        """
-        wide = settings.wide and len(data.fields) > 0
-        # without a wide part the start is a line, which has no penalties to learn
-        l2: Penalty = FIRST_PENALTY if self.l2 == "auto" and not wide else self.l2
-        effects = data if wide else data.without_fields()
-        curve = learn_score_curve(effects, carry_over, self.base, l2) if self.base == "curve" else None
-        weights: Weights = {}
-        history: dict[str, Any] = {}
-        share, hidden = 1.0, hidden_fields(carry_over)
-        if carry_over is not None:
-            tried = data if curve is None else curve.applied_at_origin(data)
-            share, weights, history = self._try_network(tried, carry_over)
-            if share < SMALLEST_NETWORK_SHARE and self.base == "auto":
-                # a network that is in use bends by itself, and starts best from a straight line
-                curve = learn_score_curve(data, carry_over, self.base, l2)
-        if curve is not None:
-            self.base_ = curve.as_arrays()
-            data, effects = curve.applied(data), curve.applied(effects)
-        older, held_out = split_off_recent(data, settings.stopping_share)
-        start = self._start(effects if carry_over is not None else older, settings, carry_over, l2)
-        if share >= SMALLEST_NETWORK_SHARE:
-            weights, history = self._train(older, held_out, start, hidden)
-        else:
-            share = 0.0
-            if not weights:
-                weights, history = self._train(data, None, start, hidden)
-            weights["affine"] = np.array([start.slope, start.intercept])
-        if carry_over is not None:
-            weights["mix"] = np.array([share])
-        self.history_ = history
-        if start.shifts is not None:
-            weights |= refit_shifts(self._map_logits(weights, data), data, self.l2, start, carry_over)
-        self.weights_ = weights
-        if carry_over is not None:
-            fields = np.array(self._columns(self.n_fields_) or range(self.n_fields_))
-            self.carry_ = {"field": fields, **carry_over.as_arrays(data.fields), "network": np.array([share])}
-        return data
-
-    def _try_network(self, data: Dataset, carry_over: CarryOver) -> tuple[float, Weights, dict[str, Any]]:
-        """Returns the share of a network that held on later rows, with the network that was tried and its training.
-
-        It is trained on the rows before the last origin and judged by those after the gap. Without origins there is
-        none, and the share is the prior.
-        """
-        if not carry_over.origins:
-            return (0.0 if carry_over.blocks.one_moment else NETWORK_PRIOR), {}, {}
-        older, start = rows_of_trial(data, carry_over)
-        weights, history = self._train(older, None, start, hidden_fields(carry_over))
-        del older  # in parts a copy
-        later = carry_over.origins[-1].later(data, carry_over.blocks)
-        return share_that_held(self._map_logits(weights, later), later, start, carry_over), weights, history
-
-    def _start(self, rows: Dataset, settings: FitSettings, carry_over: CarryOver | None, l2: Penalty) -> Start:
-        wide = settings.wide and len(rows.fields) > 0
-        if settings.warm_start:
-            rows = rows if wide else rows.without_fields()
-            return Start.of(fit_effects(rows, carry_over, l2, SEARCH), wide=wide)
-        if not wide:
-            return Start()
-        penalty = FIRST_PENALTY if l2 == "auto" else l2
-        return Start(shifts=np.zeros(rows.fields.n_ids), penalties=np.full(len(rows.fields), penalty))
 
     def _train(
         self, rows: Dataset, held_out: Dataset | None, start: Start, hidden: NDArray[np.bool_] | None
@@ -248,7 +250,7 @@ class NeuralCalibrator(NeuralArguments):
             history = train(
                 curve,
                 rows,
-                self._objective(settings, rows.fields),
+                self._objective(rows.fields),
                 self._options(settings, rows),
                 None if held_out is None else start.entering(held_out),
             )
@@ -266,19 +268,17 @@ class NeuralCalibrator(NeuralArguments):
         found = refresh_network(
             self._map_logits,
             self.weights_,
-            vars(self).get("posterior_"),
-            self.name,
-            self._select_fields(data.with_knots(vars(self).get("numeric_knots_"))),
+            self.posterior_,
+            data.with_knots(vars(self).get("numeric_knots_")),
             self.recent_shift_,
         )
         self.weights_, level, self.posterior_, self.last_update_ = found
         self.recent_shift_ += level
 
     def _logit_variance(self, data: Dataset) -> LogitVariance:
-        unexplained = require_variance_components(vars(self).get("unexplained_"), self.name)
         shares = vars(self).get("carry_", {}).get("share")
-        rows = self._select_fields(data.with_knots(vars(self).get("numeric_knots_")))
-        return network_logit_variance(self._map_logits, self.weights_, rows, self.posterior_, unexplained, shares)
+        rows = data.with_knots(vars(self).get("numeric_knots_"))
+        return network_logit_variance(self._map_logits, self.weights_, rows, self.posterior_, self.unexplained_, shares)
 
     def _map_logits(self, weights: Weights, data: Dataset) -> Floats:
         return self._apply(self._prepare(weights), data)
@@ -286,7 +286,7 @@ class NeuralCalibrator(NeuralArguments):
     # Prediction
 
     def _predict_logits(self, data: Dataset) -> Floats:
-        return self._apply(self._fitted_map(), self._select_fields(data))
+        return self._apply(self._fitted_map(), data)
 
     def _row_scorer(self, shift: float) -> RowScorer:
         return lambda logits, ids: self._predict(Dataset(logits, ids=ids if ids.shape[1] else None), shift)
@@ -321,8 +321,7 @@ class NeuralCalibrator(NeuralArguments):
         return found
 
     def _map(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
-        chosen = None if ids is None else self._columns(self.n_fields_)
-        return self._fitted(ops.over(self.weights_), logits, ids if chosen is None else ops.take_columns(ids, chosen))
+        return self._fitted(ops.over(self.weights_), logits, ids)
 
     def _fitted(self, ops: Ops, logits: Values, ids: Values | None) -> Values:
         return fitted_map(ops, self._curve, self._context, logits, ids)
@@ -335,47 +334,129 @@ class NeuralCalibrator(NeuralArguments):
             self._kept = kept
         return kept[1]
 
-    def _select_fields(self, data: Dataset) -> Dataset:
-        """Returns the rows with those fields alone that the method may look at."""
-        columns = None if data.ids is None else self._columns(data.ids.shape[1])
-        if columns is None or data.ids is None:
-            return data
-        schema = None if data.schema is None else data.schema.chosen(np.array(columns)).alone()
-        return replace(data, ids=data.ids[:, columns], schema=schema)
-
     # What the base class asks for
 
     def _recent_shift(self, data: Dataset) -> float:
         asked = super()._recent_shift(data)
         if "carry_" not in vars(self):
-            return asked if self.level_share == "auto" else self.level_share * asked
-        share = self.level_share
-        if share == "auto":
-            share = KEPT_LEVEL if self.recent_share is None else 1.0
+            return asked
+        share = KEPT_LEVEL if self.recent_share is None else 1.0
         self.carry_["level"] = np.array([share * asked, asked])
         return share * asked
 
-    def _receive_embeddings(self, embeddings: Sequence[NDArray[np.float32]] | None) -> None:
-        self._embeddings = embeddings
+
+# What training starts from, how much of the network lasts, and the last refit
 
 
-# Packages that only some steps need
+@final
+@dataclass(frozen=True)
+class Start:
+    """What training starts from, and what stays beside the map while it is trained.
 
-
-class MissingPackage(MonocalError, ImportError):
-    """A package that this step needs is not installed. The message says how to get it."""
-
-
-def need(package: str, step: str, extra: str) -> None:
-    """Refuses to go on without a package.
-
-    Example:
-        >>> need("no_such_package", "flying", "wings")
-        Traceback (most recent call last):
-        ...
-        monocal.neural.base.MissingPackage: flying needs the package 'no_such_package', ...
+    Attributes:
+        slope: Applied to the ranker's logit before the map.
+        intercept: Added to it.
+        shifts: One per id, field after field; None without a wide part.
+        penalties: One per field.
     """
-    if find_spec(package) is None:
-        raise MissingPackage(
-            f"{step} needs the package {package!r}, which is not installed. Hint: pip install 'monocal[{extra}]'"
-        )
+
+    slope: float = 1.0
+    intercept: float = 0.0
+    shifts: Floats | None = None
+    penalties: Floats | None = None
+
+    @classmethod
+    def of(cls, fitted: EffectFit, *, wide: bool = True) -> Start:
+        """Returns the line and the effects of a wide fit; without a wide part the line alone."""
+        line = fitted.line
+        return cls(line.slope, line.intercept, line.shifts if wide else None, fitted.penalties)
+
+    @classmethod
+    def cold(cls, fields: FieldSchema, l2: Penalty) -> Start:
+        """Returns the score as it is, and no shifts yet."""
+        penalty = FIRST_PENALTY if l2 == "auto" else l2
+        return cls(shifts=np.zeros(fields.n_ids), penalties=np.full(len(fields), penalty))
+
+    def line(self, logits: Floats) -> Floats:
+        """Returns logits as they enter the map."""
+        return self.slope * logits + self.intercept
+
+    def entering(self, data: Dataset) -> Dataset:
+        """Returns the rows with their logits as they enter the map."""
+        if self.slope == 1.0 and self.intercept == 0.0:
+            return data
+        return data.with_z(self.line(data.z))
+
+
+def rows_of_trial(data: Dataset, carry_over: CarryOver) -> tuple[Dataset, Start]:
+    """Returns the rows before the last origin, and what a network that is tried on them starts from.
+
+    Arguments:
+        data: All rows, in time order.
+        carry_over: Origins, time blocks and shares of the fields.
+    """
+    origin = carry_over.origins[-1]
+    older = data.take(carry_over.blocks.rows(0, origin.end))
+    found = line_beside(older, replace(origin.found, shifts=_nuisance(carry_over, data)))
+    return older, Start(found.slope, found.intercept, found.shifts, origin.penalties)
+
+
+def share_that_held(map_logits: Floats, later: Dataset, start: Start, carry_over: CarryOver) -> float:
+    """Returns the share of a tried network with which later rows are predicted best.
+
+    Arguments:
+        map_logits: What the network makes of the later rows.
+        later: The rows after the last origin and its gap.
+        start: What it was trained from.
+        carry_over: As for `rows_of_trial`.
+    """
+    blocks, begin = carry_over.blocks, carry_over.origins[-1].begin
+    line = start.line(later.z)
+    departure = (map_logits - line)[:, None]
+    block = blocks.block_of_rows(begin) - begin
+    beside = later.with_z(later.fields.add_shifts(line, later.ids, _nuisance(carry_over, later)))
+    rows = ValidationRows(beside, lambda some: departure[some], block, block)
+    return float(solve_shares(rows, np.array([NETWORK_PRIOR])).values[0])
+
+
+def _nuisance(carry_over: CarryOver, data: Dataset) -> Floats:
+    """Returns the effects at the last origin that are not carried."""
+    shifts: Floats = carry_over.origins[-1].found.shifts * data.fields.by_id(carry_over.nuisance_weight)
+    return shifts
+
+
+def refit_shifts(map_logits: Floats, data: Dataset, l2: Penalty, start: Start, carry_over: CarryOver | None) -> Weights:
+    """Finds the best shifts and intercept beside a trained map, held fixed: a convex problem, solved on all rows.
+
+    With carry-over, shifts are scaled by their shares and the intercept makes the total right again.
+
+    Arguments:
+        map_logits: The map's logit of every row, without shifts.
+        data: All rows.
+        l2: Penalty on the shifts, or `auto`.
+        start: The shifts during training and their penalties.
+        carry_over: Shares of all fields; None carries everything.
+    """
+    assert start.shifts is not None
+    assert start.penalties is not None
+    rows, schema = data.with_z(map_logits), data.fields
+    n_rounds = REFIT_ROUNDS if l2 == "auto" else 0
+    if carry_over is None:
+        first = WideParameters.at(start.shifts)
+        found, penalties = solve_with_penalties(rows, "auto", _REFIT, first, PenaltyPath(start.penalties, n_rounds))
+        shifts, intercept = found.shifts, found.intercept
+    else:
+        fitted = np.flatnonzero(carry_over.fitted)
+        first = WideParameters.at(start.shifts[schema.by_id(carry_over.fitted)])
+        path = PenaltyPath(start.penalties[fitted], n_rounds)
+        found, learned = solve_with_penalties(rows.with_fields(fitted), "auto", _REFIT, first, path)
+        found, penalties = among_all_fields(found, learned, carry_over, data)
+        shifts = found.shifts * schema.by_id(carry_over.carried)
+        total = schema.add_shifts(map_logits, data.ids, shifts)
+        intercept = solve_shift(data, total)
+    return {
+        "wide.shifts": shifts,
+        "wide.offsets": schema.offsets,
+        "wide.intercept": np.array([intercept]),
+        "wide.penalties": penalties,
+    }

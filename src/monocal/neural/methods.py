@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, final
 
 from monocal.calibrators.contract import RowScorer, Tags
-from monocal.calibrators.curve import score_knots
 from monocal.compiled.jit import numba_is_installed
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.neural import maps
 from monocal.neural.base import NeuralCalibrator
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
@@ -93,11 +92,9 @@ class Umc(KnotsCalibrator):
         return super()._settings()
 
     def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
-        if self.size not in UMC_SIZES:
-            raise UnknownName.among("size", self.size, UMC_SIZES)
         return maps.umc_parts(
             inputs.context_width,
-            score_knots(inputs.rows, self.n_knots),
+            inputs.rows.knots(self.n_knots),
             UMC_SIZES[self.size],
             identity_start=inputs.warm_start,
             bias_scale=0.0 if inputs.warm_start else 1e-4,
@@ -112,8 +109,8 @@ class Sbcr(NeuralCalibrator):
     .. math:: p' = c_k + (K p - k)(c_{k+1} - c_k), \quad k = \lfloor K p \rfloor, \quad
               c_k = \sum_{j \le k} \mathrm{softmax}(\mathrm{net}(x))_j
 
-    The masses are positive, so the map never decreases in the score for a fixed feature row. With
-    `query_side_fields` nothing else is looked at, and the order inside every query is kept.
+    The masses are positive, so the map never decreases in the score for a fixed feature row. Fitted with fields that
+    are equal for all items of a query alone, as published, it keeps the order inside every query.
 
     References:
         Zhang et al. A self-boosted framework for calibrated ranking. KDD 2024.
@@ -123,7 +120,6 @@ class Sbcr(NeuralCalibrator):
     Arguments:
         n_intervals: Number of score intervals K.
         hidden: Widths of the network.
-        query_side_fields: Positions of the fields that are equal for all items of a query; None uses all fields.
 
     Example:
         >>> import numpy as np
@@ -138,17 +134,6 @@ class Sbcr(NeuralCalibrator):
 
     n_intervals: int = 100
     hidden: Sequence[int] = (256, 128, 128)
-    query_side_fields: Sequence[int] | None = None
-
-    def _columns(self, n_fields: int) -> list[int] | None:
-        if self.query_side_fields is None:
-            return None
-        chosen = list(self.query_side_fields)
-        if not chosen or not all(0 <= field < n_fields for field in chosen):
-            raise InvalidInput.of(
-                "query_side_fields", chosen, f"positions in 0 … {n_fields - 1}", "count fields from 0, or use None"
-            )
-        return chosen
 
     def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
         return maps.sbcr_parts(inputs.context_width, self.n_intervals, self.hidden, identity_start=inputs.warm_start)
@@ -194,7 +179,8 @@ class Fac(NeuralCalibrator):
     hidden: Sequence[int] = (200, 200)
     hard_monotone: bool = False
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _parts(self, inputs: maps.MapInputs) -> maps.Parts:
@@ -236,7 +222,8 @@ class Desc(NeuralCalibrator):
     hidden: Sequence[int] = (200, 200)
     hard_monotone: bool = False
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _parts(self, inputs: maps.MapInputs) -> maps.Parts:

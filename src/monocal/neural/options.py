@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.curve import Base
 from monocal.carry_over.shrinkage import Carry
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.core.threads import usable_cores
 from monocal.wide.penalties import Penalty
@@ -39,7 +39,6 @@ class FitSettings:
         batch_rows: Rows per step; None adapts it to the number of rows.
         learning_rate: Adam's rate.
         schedule: Of the rate.
-        sc_preset: Which form of the smooth calibration loss.
     """
 
     wide: bool
@@ -51,7 +50,6 @@ class FitSettings:
     batch_rows: int | None
     learning_rate: float
     schedule: Literal["cosine", "constant"]
-    sc_preset: str
 
     @property
     def stopping_share(self) -> float:
@@ -84,10 +82,9 @@ PRESETS: dict[str, FitSettings] = {
         batch_rows=None,
         learning_rate=4e-3,
         schedule="cosine",
-        sc_preset="monocal",
     ),
-    "paper": FitSettings(**_PUBLISHED, sc_preset="paper"),  # type: ignore[arg-type]
-    "authors": FitSettings(**_PUBLISHED, sc_preset="authors"),  # type: ignore[arg-type]
+    "paper": FitSettings(**_PUBLISHED),  # type: ignore[arg-type]
+    "authors": FitSettings(**_PUBLISHED),  # type: ignore[arg-type]
 }
 """`paper` and `authors` train every method as UMC's publication and released code do: at random start, twenty epochs
 at a constant rate, on all rows, nothing held out."""
@@ -113,36 +110,6 @@ def batch_rows_for(n_rows: int) -> int:
 Auxiliary = Literal["sc", "field", "mse"]
 
 
-def objective(
-    auxiliary: Auxiliary,
-    weight: float,
-    sc_preset: str,
-    n_bins: int,
-    tau: float,
-    fields: FieldSchema,
-) -> Loss:
-    """Returns cross-entropy, plus the auxiliary loss times its weight if that is positive."""
-    from monocal.neural import losses
-
-    if auxiliary not in get_args(Auxiliary):
-        raise UnknownName.among("auxiliary", auxiliary, get_args(Auxiliary))
-    if weight < 0.0:
-        raise InvalidInput.of("sc_weight", weight, "a factor ≥ 0", "0 leaves the auxiliary loss out")
-    if weight == 0.0:
-        return losses.CrossEntropy()
-    second: Loss
-    if auxiliary == "mse":
-        second = losses.SquaredError()
-    elif auxiliary == "field":
-        if not len(fields):
-            raise InvalidInput.of("auxiliary", '"field" without features', "features", 'pass features, or use "sc"')
-        numeric = None if fields.is_identity else fields.is_numeric.tolist()
-        second = losses.FieldCalibrationLoss(fields.sizes.tolist(), tau, numeric)
-    else:
-        second = losses.SmoothCalibrationLoss(n_bins, tau, sc_preset)
-    return losses.WeightedSum([(1.0, losses.CrossEntropy()), (weight, second)])
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class NeuralArguments(LogitCalibrator):
     r"""The arguments of a neural method: presets, vectors, shifts, loss, training.
@@ -151,7 +118,8 @@ class NeuralArguments(LogitCalibrator):
 
     Arguments:
         preset: `monocal`, or `paper` and `authors` for training as UMC's publication and code do it (see
-            `PRESETS`). The arguments below whose default is None are taken from it.
+            `PRESETS`), with their form of the smooth calibration loss. The arguments below whose default is None are
+            taken from it.
         embeddings: Where vectors of field values come from: `own` trains them, `ranker` takes the frozen ones handed
             to `fit`, `none` leaves the map to the score alone, `auto` prefers the ranker's if there are any.
         n_dimensions: Length of an own vector.
@@ -167,7 +135,6 @@ class NeuralArguments(LogitCalibrator):
         l2: Penalty :math:`\tfrac{l_2}{2}\|\delta\|^2` beside the summed loss; `auto` learns one per field from the
             scatter of its shifts.
         sc_weight: Factor λ of the auxiliary loss beside the cross-entropy; 0 leaves it out.
-        sc_preset: Which form of the smooth calibration loss, see `monocal.neural.losses.PRESETS`.
         n_bins: Its number of bins.
         tau: How much of earlier batches its averages keep.
         auxiliary: `sc` for the smooth calibration loss, `field` for its field-wise form, `mse` for squared error.
@@ -183,10 +150,8 @@ class NeuralArguments(LogitCalibrator):
             None takes as many as the process may use. The result is the same to the bit (with the integrand `concat`
             to rounding).
         show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`; None takes the preset's.
-        level_share: Share of the level that the most recent rows ask for (see `recent_share`) that is kept. `auto`
-            keeps half of it with `carry`, because levels of weeks often go as they came, and all of it without, or
-            where `recent_share` is given.
+        recent_share: See `Calibrator`; None takes the preset's. Where it is not given, `carry` keeps half of the level
+            that those rows ask for, because levels of weeks often go as they came; otherwise all of it is kept.
         guard: See `Calibrator`.
     """
 
@@ -203,7 +168,6 @@ class NeuralArguments(LogitCalibrator):
     base: Base = "auto"
     l2: Penalty = "auto"
     sc_weight: float | None = None
-    sc_preset: str | None = None
     n_bins: int = 10
     tau: float = 0.95
     auxiliary: Auxiliary = "sc"
@@ -216,7 +180,6 @@ class NeuralArguments(LogitCalibrator):
     n_threads: int | None = 1
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
-    level_share: float | Literal["auto"] = "auto"
     guard: bool = False
 
     # What they mean for a fit
@@ -235,8 +198,6 @@ class NeuralArguments(LogitCalibrator):
         return settings.carry != "none" and settings.wide and settings.warm_start
 
     def _settings(self) -> FitSettings:
-        if self.preset not in PRESETS:
-            raise UnknownName.among("preset", self.preset, PRESETS)
         given = {
             name: getattr(self, name)
             for name in (
@@ -248,7 +209,6 @@ class NeuralArguments(LogitCalibrator):
                 "n_epochs",
                 "batch_rows",
                 "learning_rate",
-                "sc_preset",
             )
             if getattr(self, name) is not None
         }
@@ -257,11 +217,24 @@ class NeuralArguments(LogitCalibrator):
             settings = replace(settings, n_epochs=self.default_epochs)
         return replace(settings, **given)
 
-    def _sc_weight(self) -> float:
-        return self._published_sc_weight() if self.sc_weight is None else self.sc_weight
+    def _objective(self, fields: FieldSchema) -> Loss:
+        """Returns cross-entropy, plus the auxiliary loss times its weight if that is positive."""
+        from monocal.neural import losses
 
-    def _objective(self, settings: FitSettings, fields: FieldSchema) -> Loss:
-        return objective(self.auxiliary, self._sc_weight(), settings.sc_preset, self.n_bins, self.tau, fields)
+        weight = self._published_sc_weight() if self.sc_weight is None else self.sc_weight
+        if weight == 0.0:
+            return losses.CrossEntropy()
+        second: Loss
+        if self.auxiliary == "mse":
+            second = losses.SquaredError()
+        elif self.auxiliary == "field":
+            if not len(fields):
+                raise InvalidInput.of("auxiliary", '"field" without features', "features", 'pass features, or use "sc"')
+            numeric = None if fields.is_identity else fields.is_numeric.tolist()
+            second = losses.FieldCalibrationLoss(fields.sizes.tolist(), self.tau, numeric)
+        else:
+            second = losses.SmoothCalibrationLoss(self.n_bins, self.tau, self.preset)
+        return losses.WeightedSum([(1.0, losses.CrossEntropy()), (weight, second)])
 
     def _options(self, settings: FitSettings, rows: Dataset) -> TrainingOptions:
         from monocal.neural.train import TrainingOptions
@@ -280,6 +253,7 @@ class NeuralArguments(LogitCalibrator):
     def _recent_share(self) -> float:
         return self._settings().recent_share
 
-    def _looks_at_time(self) -> bool:
+    @property
+    def looks_at_time(self) -> bool:
         settings = self._settings()
-        return super()._looks_at_time() or settings.stopping_share > 0.0 or self._carries(settings)
+        return super().looks_at_time or settings.stopping_share > 0.0 or self._carries(settings)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, final, get_args
+from typing import Any, Literal, Protocol, final
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from torch.optim.adam import adam
 
 from monocal.core.batches import iterate_batches
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.errors import MonocalError
 from monocal.core.progress import progress
 from monocal.core.scores import Floats
 from monocal.neural.losses import Loss
@@ -64,10 +64,6 @@ class TrainingOptions:
     Example:
         >>> TrainingOptions(learning_rate=0.1).rate_at(50, 100)
         0.05
-        >>> TrainingOptions(n_epochs=0)
-        Traceback (most recent call last):
-        ...
-        monocal.core.errors.InvalidInput: n_epochs: got 0; expected at least 1. Hint: ...
     """
 
     n_epochs: int = 2
@@ -76,15 +72,6 @@ class TrainingOptions:
     schedule: Schedule = "cosine"
     seed: int = 0
     show_progress: bool | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("n_epochs", "batch_rows"):
-            if getattr(self, name) < 1:
-                raise InvalidInput.of(name, getattr(self, name), "at least 1", "leave it out to use the default")
-        if not self.learning_rate > 0.0:
-            raise InvalidInput.of("learning_rate", self.learning_rate, "a positive number", "start with 0.004")
-        if self.schedule not in get_args(Schedule):
-            raise UnknownName.among("schedule", self.schedule, get_args(Schedule))
 
     def rate_at(self, step: int, n_steps: int) -> float:
         """Returns the learning rate of a step, counted from 0."""

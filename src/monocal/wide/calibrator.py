@@ -13,15 +13,14 @@ from monocal.calibrators.base import LogitCalibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.curve import Base
 from monocal.carry_over.curve import learn_score_curve
-from monocal.carry_over.fit import fit_effects
-from monocal.carry_over.shrinkage import Carry, check_carry, learn_carry_over
+from monocal.carry_over.shrinkage import Carry, check_carry, fit_effects, learn_carry_over
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, LogitVariance
 from monocal.ops.operations import Ops, Values
-from monocal.wide.intervals import logit_variances, posterior_at_fit, require_variance_components, unexplained_at_fit
-from monocal.wide.penalties import Penalty, check_penalty
-from monocal.wide.refresh import centred, refresh_effects, require_posterior, restore
+from monocal.wide.intervals import logit_variances, posterior_at_fit, unexplained_at_fit
+from monocal.wide.penalties import Penalty
+from monocal.wide.refresh import centred, refresh_effects, restore
 from monocal.wide.solver import Search
 
 
@@ -84,7 +83,6 @@ class WideLogistic(LogitCalibrator):
         self.max_iterations = max_iterations
 
     def _fit(self, data: Dataset) -> None:
-        check_penalty(self.l2)
         check_carry(self.carry, len(data.fields))
         search = Search(self.tolerance, self.max_iterations)
         carry_over = learn_carry_over(data, self.carry, self.l2) if self._carries and len(data.fields) else None
@@ -98,7 +96,7 @@ class WideLogistic(LogitCalibrator):
         self.offsets_: NDArray[np.int64] = data.fields.offsets
         logits, shares = self._predict_logits(data), None
         if carry_over is not None:
-            self.carry_ = {"field": np.arange(len(data.fields)), **carry_over.as_arrays(data.fields)}
+            self.carry_ = carry_over.as_arrays(data.fields)
             shares = self.carry_["share"]
         self.posterior_ = posterior_at_fit(logits, data, fitted.penalties)
         (self.unexplained_,) = unexplained_at_fit([logits], data, self.posterior_, shares)
@@ -111,12 +109,12 @@ class WideLogistic(LogitCalibrator):
     def _schema(self) -> FieldSchema:
         return FieldSchema.of_offsets(self.offsets_, vars(self).get("numeric_knots_"))
 
-    def _looks_at_time(self) -> bool:
-        return self._carries or super()._looks_at_time()
+    @property
+    def looks_at_time(self) -> bool:
+        return self._carries or super().looks_at_time
 
     def _refresh(self, data: Dataset) -> None:
-        state = require_posterior(vars(self).get("posterior_"), self.name)
-        known = restore(state, data, self.shifts_, self._schema)
+        known = restore(self.posterior_, data, self.shifts_, self._schema)
         line = self.slope_ * data.z + self.intercept_ + self.recent_shift_
         columns, centre = centred(data.z, self._predict_logits(data), data.weights)
         found = refresh_effects(line, data, columns, known)
@@ -129,11 +127,11 @@ class WideLogistic(LogitCalibrator):
         self.last_update_: dict[str, Any] = found.facts(known, "slope")
 
     def _logit_variance(self, data: Dataset) -> LogitVariance:
-        unexplained = require_variance_components(vars(self).get("unexplained_"), self.name)
         shares = vars(self).get("carry_", {}).get("share")
-        return logit_variances(data, self._schema, self.posterior_, unexplained, shares)
+        return logit_variances(data, self._schema, self.posterior_, self.unexplained_, shares)
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         # blocks and origins fall between rows, so a row that counts twice is not quite two rows
         return replace(self.class_tags, weights_exactly=False) if self._carries else self.class_tags
 

@@ -8,7 +8,6 @@ from typing import Literal, final
 import numpy as np
 
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats
 from monocal.core.threads import trim_heap
@@ -23,12 +22,6 @@ SMALLEST_PENALTY, LARGEST_PENALTY = 1.0, 1e4
 
 MOST_ROWS = 1_000_000
 """Penalties are estimated on this many of the most recent rows; the shifts then use all."""
-
-
-def check_penalty(l2: Penalty) -> None:
-    """Refuses what is neither a penalty nor `auto`."""
-    if l2 != "auto" and (isinstance(l2, str) or not l2 >= 0.0):
-        raise InvalidInput.of("l2", l2, 'a penalty ≥ 0 or "auto"', "10 is scikit-learn's C = 0.1")
 
 
 @final

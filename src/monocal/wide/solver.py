@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import final
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from itertools import pairwise
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,9 +16,8 @@ from scipy.optimize import minimize
 
 from monocal.core.dataset import Block, Dataset, Part
 from monocal.core.fields import FieldSchema
-from monocal.core.scores import Floats, sigmoid
+from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.core.threads import allowed_threads, row_workers
-from monocal.wide.loss import add_in_threads, add_loss_and_gradient, loop_for
 
 _SMALLEST_CURVATURE = 1e-9
 _SMALLEST_EIGENVALUE = 1e-12
@@ -80,60 +83,19 @@ def solve_wide(
         search: When to stop.
         start: Where to start; slope 1 and no shifts if not given.
     """
-    schema = data.fields
-    wanted = np.asarray(penalty, dtype=np.float64)
-    by_id = wanted.shape == (schema.n_ids,) != schema.sizes.shape
-    if not by_id:
-        wanted = np.repeat(np.broadcast_to(wanted, schema.sizes.shape), schema.n_coefficients)
-    found = _search(data, start or _first_parameters(data), wanted, search)
-    if found.slope < 0.0:
-        flat = replace(found, slope=0.0)
-        again = _search(data, flat, wanted, replace(search, slope_is_free=False))
-        found = replace(again, n_evaluations=found.n_evaluations + again.n_evaluations)
-    return found if by_id else recentred(found, schema)
-
-
-def recentred(found: WideParameters, schema: FieldSchema) -> WideParameters:
-    """Moves the mean of each field's shifts into the intercept.
-
-    Where every row has a known value of the field, the sum of intercept and shift stays what it was and the penalty
-    falls to its least; so the optimum is always centred, and a search that stopped early is brought nearer to it.
-    Values without rows keep a shift of 0; a field with unseen values among its rows is left alone, because for
-    those rows the intercept is all there is, and so is a field of numbers, whose shift has no mean over its knots.
-    """
-    shifts, intercept = found.shifts.copy(), found.intercept
-    for field in np.flatnonzero(~schema.is_numeric).tolist():
-        here = schema.ids_of(field)
-        with_rows = found.curvature[here] > 0.0
-        if with_rows.any() and not with_rows[0]:
-            mean = float(shifts[here][with_rows].mean())
-            shifts[here][with_rows] -= mean
-            intercept += mean
-    return replace(found, shifts=shifts, intercept=intercept)
-
-
-def _first_parameters(data: Dataset) -> WideParameters:
-    def sums(block: Block) -> list[Floats]:
-        return [np.array([(block.w * block.y).sum(), (block.w * sigmoid(block.z)).sum(), block.w.sum()])]
-
-    positive, predicted, weight = data.sum(sums)[0]
-    rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
-    intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
-    return WideParameters.at(np.zeros(data.fields.n_ids), intercept=intercept)
-
-
-def _search(data: Dataset, start: WideParameters, penalty: Floats, search: Search) -> WideParameters:
-    """Returns the optimum, with a slope of any sign if it is free.
-
-    Rows are looked at by id; the search is for the coefficients behind them.
-    """
     schema, slope_is_free = data.fields, search.slope_is_free
+    own = np.asarray(penalty, dtype=np.float64)
+    by_id = own.shape == (schema.n_ids,) != schema.sizes.shape
+    if not by_id:
+        own = np.repeat(np.broadcast_to(own, schema.sizes.shape), schema.n_coefficients)
+    start = start or _first_parameters(data)
     theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
-    by_id, together = _second_derivatives(data, theta)
-    curvature = _beside_line(by_id, schema.contract_curvature)
+    known, together = _second_derivatives(data, theta)
+    curvature = _beside_line(known, schema.contract_curvature)
+    # rows are looked at by id; the search is for the coefficients behind them
     theta = _beside_line(theta, schema.coefficients)
     n_shifts = int(schema.starts[-1])
-    scaling = CommonDirections(curvature, together, penalty, schema.starts, slope_is_free=slope_is_free)
+    scaling = CommonDirections(curvature, together, own, schema.starts, slope_is_free=slope_is_free)
     # one loop for all members of a fit: it must not depend on who has how many rows
     n_cells = np.inf if data.cut.n > 1 else data.n_rows * len(schema)
     add_rows = loop_for(n_cells, add_loss_and_gradient, "monocal.compiled.wide")
@@ -142,7 +104,7 @@ def _search(data: Dataset, start: WideParameters, penalty: Floats, search: Searc
 
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
         at = scaling.parameters(scaled)
-        pull = penalty * at[:n_shifts]
+        pull = own * at[:n_shifts]
         table = _beside_line(at, schema.expand)
 
         def of_part(part: Part) -> list[Floats | float]:
@@ -175,7 +137,40 @@ def _search(data: Dataset, start: WideParameters, penalty: Floats, search: Searc
     theta = scaling.parameters(found.x)
     slope = float(theta[n_shifts]) if slope_is_free else start.slope
     shifts = schema.expand(theta[:n_shifts])
-    return WideParameters(slope, float(theta[n_shifts + 1]), shifts, by_id[:-2], int(found.nfev))
+    best = WideParameters(slope, float(theta[n_shifts + 1]), shifts, known[:-2], int(found.nfev))
+    if slope < 0.0:
+        again = solve_wide(data, penalty, replace(search, slope_is_free=False), replace(best, slope=0.0))
+        return replace(again, n_evaluations=best.n_evaluations + again.n_evaluations)
+    return best if by_id else recentred(best, schema)
+
+
+def recentred(found: WideParameters, schema: FieldSchema) -> WideParameters:
+    """Moves the mean of each field's shifts into the intercept.
+
+    Where every row has a known value of the field, the sum of intercept and shift stays what it was and the penalty
+    falls to its least; so the optimum is always centred, and a search that stopped early is brought nearer to it.
+    Values without rows keep a shift of 0; a field with unseen values among its rows is left alone, because for
+    those rows the intercept is all there is, and so is a field of numbers, whose shift has no mean over its knots.
+    """
+    shifts, intercept = found.shifts.copy(), found.intercept
+    for field in np.flatnonzero(~schema.is_numeric).tolist():
+        here = schema.ids_of(field)
+        with_rows = found.curvature[here] > 0.0
+        if with_rows.any() and not with_rows[0]:
+            mean = float(shifts[here][with_rows].mean())
+            shifts[here][with_rows] -= mean
+            intercept += mean
+    return replace(found, shifts=shifts, intercept=intercept)
+
+
+def _first_parameters(data: Dataset) -> WideParameters:
+    def sums(block: Block) -> list[Floats]:
+        return [np.array([(block.w * block.y).sum(), (block.w * sigmoid(block.z)).sum(), block.w.sum()])]
+
+    positive, predicted, weight = data.sum(sums)[0]
+    rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
+    intercept = float(np.log(rate / (1.0 - rate)) - np.log(mean / (1.0 - mean)))
+    return WideParameters.at(np.zeros(data.fields.n_ids), intercept=intercept)
 
 
 def _beside_line(theta: Floats, turn: Callable[[Floats], Floats]) -> Floats:
@@ -302,3 +297,100 @@ class CommonDirections:
             np.multiply(self._direction[here], amount, out=result[here])
         result += vector
         return result
+
+
+# The loss of rows and its gradient: by numpy, compiled, or by several threads
+
+COMPILED_FROM_CELLS = 500_000
+"""Rows times fields from which the compiled loop, if numba is there, is worth loading."""
+
+BLOCKS_AT_ONCE = 8
+"""Blocks of rows whose derivatives are held at a time: 16 MiB, and few enough waits of threads for each other."""
+
+DoAll = Callable[[Sequence[Callable[[], Any]]], list[Any]]
+
+
+def loop_for(n_cells: float, by_numpy: Callable[..., Any], module: str) -> Callable[..., Any]:
+    """Returns a loop over rows, compiled if there is enough to do.
+
+    Arguments:
+        n_cells: Rows times fields.
+        by_numpy: The loop for few rows, and for machines without numba.
+        module: The one that holds the same function, compiled.
+    """
+    if n_cells < COMPILED_FROM_CELLS or find_spec("numba") is None:
+        return by_numpy
+    compiled: Callable[..., Any] = getattr(import_module(module), by_numpy.__name__)
+    return compiled
+
+
+def add_loss_and_gradient(
+    logits: Floats,
+    labels: Floats,
+    weights: Floats,
+    features: NDArray[np.int32],
+    columns: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    theta: Floats,
+    gradient: NDArray[Any],
+) -> float:
+    """What `monocal.compiled.wide` does, by numpy."""
+    n_shifts = theta.shape[0] - 2
+    z = theta[n_shifts] * logits + theta[n_shifts + 1]
+    for column, start in zip(columns, offsets, strict=False):
+        z += theta[start + features[:, column]]
+    residual = weights * (sigmoid(z) - labels)
+    for field, column in enumerate(columns):
+        here = slice(offsets[field], offsets[field + 1])
+        gradient[here] += np.bincount(features[:, column], residual, here.stop - here.start)
+    gradient[n_shifts] += float(residual @ logits)
+    gradient[n_shifts + 1] += float(residual.sum())
+    return float(np.sum(weights * log_losses(z, labels)))
+
+
+def add_in_threads(
+    blocks: Sequence[Block],
+    schema: FieldSchema,
+    theta: Floats,
+    gradient: Floats,
+    loss: float,
+    do_all: DoAll,
+    n_threads: int,
+) -> float:
+    """Returns `loss` plus that of all blocks and adds their gradient, with the bits of one thread.
+
+    A block's sums are those of one thread, and blocks are added in their order. A shift's derivative is added up by
+    the one thread that has its field, row after row. So no sum changes its order, whatever the number of threads.
+
+    Arguments:
+        blocks: The rows.
+        schema: Their fields.
+        theta: All shifts, then slope and intercept.
+        gradient: As long as `theta`.
+        loss: What the loss is before.
+        do_all: Does jobs at once.
+        n_threads: Among how many the fields are divided.
+    """
+    from monocal.compiled.wide import add_residuals, losses_and_residuals
+
+    edges = np.linspace(0, len(schema), min(n_threads, len(schema)) + 1).round().astype(np.int64)
+    for begin in range(0, len(blocks), BLOCKS_AT_ONCE):
+        some = [(block.z, block.y, block.w, block.ids) for block in blocks[begin : begin + BLOCKS_AT_ONCE]]
+        residuals = [np.empty(len(rows[0])) for rows in some]
+        sums = do_all(
+            [
+                partial(losses_and_residuals, *rows, schema.places, schema.offsets, theta, residual)
+                for rows, residual in zip(some, residuals, strict=True)
+            ]
+        )
+
+        def add_fields(first: int, end: int, some: Any = some, residuals: Any = residuals) -> None:
+            for (*_, ids), residual in zip(some, residuals, strict=True):
+                add_residuals(residual, ids, schema.places, schema.offsets, first, end, gradient)
+
+        do_all([partial(add_fields, first, end) for first, end in pairwise(edges)])
+        for block_loss, d_slope, d_intercept in sums:
+            loss += block_loss
+            gradient[-2] += d_slope
+            gradient[-1] += d_intercept
+    return loss

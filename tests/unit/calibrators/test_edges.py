@@ -24,12 +24,6 @@ def test_isotonic_stays_between_the_rates_it_saw(score):
     assert 1 / 3 - 1e-12 <= p <= 2 / 3 + 1e-12
 
 
-@pytest.mark.parametrize("method", ["histogram", "sir", "gamma"])
-def test_an_unknown_variant_is_refused(method):
-    with pytest.raises(ValueError, match="variant: got 'author'; expected 'monocal' or 'authors'"):
-        calibrator(method, variant="author").fit(SCORES, LABELS)
-
-
 @pytest.mark.parametrize("method", ["histogram", "sir"])
 def test_no_bins_are_refused(method):
     with pytest.raises(ValueError, match="n_bins: got 0; expected a whole number ≥ 1"):

@@ -8,10 +8,8 @@ import pytest
 
 from monocal.calibrators import calibrator
 from monocal.carry_over.blocks import TimeBlocks
-from monocal.carry_over.fit import fit_effects, line_beside
-from monocal.carry_over.origins import rolling_origin_fits, validation_rows
-from monocal.carry_over.shares import ValidationRows, solve_shares
-from monocal.carry_over.shrinkage import CarryOver
+from monocal.carry_over.shares import ValidationRows, rolling_origin_fits, solve_shares, validation_rows
+from monocal.carry_over.shrinkage import CarryOver, fit_effects, line_beside
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.lab.prepare.encoded_log import EncodedLog
@@ -97,7 +95,7 @@ def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monke
     # blocks, the newest rows that members show each other, and their cells take as little beside many rows
     for place in SIZES:
         monkeypatch.setattr(f"monocal.{place}", 2048)
-    monkeypatch.setattr("monocal.wide.unexplained._CELL_BITS", 8)
+    monkeypatch.setattr("monocal.wide.intervals._CELL_BITS", 8)
     n_rows, n_fields = 200_000, 21
     random = np.random.default_rng(0)
     features = random.integers(1, 5, (n_rows, n_fields)).astype(np.int32)

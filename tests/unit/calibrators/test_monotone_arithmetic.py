@@ -6,7 +6,6 @@ import pytest
 from monocal.calibrators.binned import Isotonic, Sir
 from monocal.calibrators.contract import CalibratorState
 from monocal.calibrators.gauss_gamma import Gamma, Gauss
-from monocal.calibrators.per_segment import PerSegment
 from monocal.calibrators.platt import Beta
 from monocal.core.monotonicity import assert_monotone
 from monocal.core.scores import logit, shift_probabilities
@@ -112,11 +111,3 @@ def test_a_shift_of_probabilities_is_a_shift_of_logits():
     p = np.array([0.0, 1e-9, 0.01, 0.5, 0.9, 1.0])
     expected = 1.0 / (1.0 + np.exp(-(logit(p) + 0.7)))
     np.testing.assert_allclose(shift_probabilities(p, 0.7), expected, rtol=1e-13)
-
-
-@pytest.mark.parametrize(("kind", "what"), [(Gamma, "gamma"), (Sir, "sir")])
-def test_the_authors_variant_promises_no_order(kind, what):
-    assert kind().tags.monotone == "weak"
-    assert kind(variant="authors").tags.monotone == "none"
-    blend = PerSegment(method=what, options={"variant": "authors"})
-    assert blend.tags.monotone == "none"

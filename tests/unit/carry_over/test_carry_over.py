@@ -6,8 +6,7 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.calibrators.logistic import solve_shift
 from monocal.carry_over.blocks import TimeBlocks
-from monocal.carry_over.origins import rolling_origin_fits
-from monocal.carry_over.shares import PRIOR_STRENGTH, ValidationRows, solve_shares
+from monocal.carry_over.shares import PRIOR_STRENGTH, ValidationRows, rolling_origin_fits, solve_shares
 from monocal.carry_over.shrinkage import CarryOver, learn_carry_over
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput

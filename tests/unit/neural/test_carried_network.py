@@ -99,15 +99,6 @@ def test_published_presets_and_none_learn_no_shares(bent):
         assert "mix" not in one.weights_
 
 
-def test_given_shares_count_fields_as_the_caller_does(bent):
-    few = bent.take(slice(0, 6000))
-    one = calibrator("sbcr", hidden=(16,), query_side_fields=[4, 2], carry={2: 0.25, 0: 0.9}, n_threads=1)
-    one.fit(few.logits, few.labels, features=few.features, scores_are="logit")
-    assert one.carry_["field"].tolist() == [4, 2]
-    assert one.carry_["share"][1] == 0.25
-    assert one.carry_["given"].tolist() == [False, True]
-
-
 def test_rows_of_one_moment_prove_nothing_about_time(bent):
     at_once = np.zeros(bent.labels.shape[0], dtype=np.int64)
     one = calibrator("umc", **QUICK)

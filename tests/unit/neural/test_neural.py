@@ -216,16 +216,6 @@ def test_the_published_form_is_a_method_of_its_own(log):
         fit(calibrator("umc", preset="paper"), log)
 
 
-def test_query_side_fields_keep_the_order_inside_a_query(log):
-    one = fit(small("sbcr", query_side_fields=(2, 5)), log)
-    query = log.features[:200].copy()
-    query[:, [2, 5]] = [3, 1]
-    p = one.predict(np.sort(log.logits[:200]), features=query)
-    assert (np.diff(p) >= 0.0).all()
-    with pytest.raises(ValueError, match="query_side_fields: got"):
-        fit(small("sbcr", query_side_fields=(9,)), log)
-
-
 def test_desc_needs_two_fields(log):
     with pytest.raises(ValueError, match="at least 2 fields"):
         small("desc").fit(log.logits, log.labels, features=log.features[:, :1], scores_are="logit")

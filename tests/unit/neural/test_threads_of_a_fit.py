@@ -27,7 +27,7 @@ def test_a_training_has_one_thread_of_torch_and_the_caller_gets_its_number_back(
 @pytest.mark.parametrize("method", ["umc", "sbcr"])
 def test_a_fit_by_two_threads_has_the_bits_of_one(method, monkeypatch):
     monkeypatch.setattr("monocal.core.dataset.BLOCK_ROWS", 4_096)
-    monkeypatch.setattr("monocal.wide.loss.COMPILED_FROM_CELLS", 1)
+    monkeypatch.setattr("monocal.wide.solver.COMPILED_FROM_CELLS", 1)
     monkeypatch.setattr("monocal.neural.base.CHUNK_ROWS", 3_000)
     log = monocal.simulate_log(30_000, seed=5)
     fits = []

@@ -8,10 +8,9 @@ from monocal.compiled.wide import add_loss_and_gradient as compiled
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
-from monocal.wide import loss as wide_loss
-from monocal.wide.loss import add_loss_and_gradient
+from monocal.wide import solver as wide_solver
 from monocal.wide.penalties import LARGEST_PENALTY, solve_with_penalties
-from monocal.wide.solver import Search, solve_wide
+from monocal.wide.solver import Search, add_loss_and_gradient, solve_wide
 
 
 def drawn(scales, n_rows=40_000, n_values=50, seed=0):
@@ -82,7 +81,7 @@ def test_the_solution_does_not_depend_on_the_loop(monkeypatch):
     rows, _ = drawn((0.6, 0.2), n_rows=20_000)
     answers = []
     for least in (0, 10**12):
-        monkeypatch.setattr(wide_loss, "COMPILED_FROM_CELLS", least)
+        monkeypatch.setattr(wide_solver, "COMPILED_FROM_CELLS", least)
         answers.append(solve_wide(rows, 10.0, Search(1e-12, 300)).shifts)
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-7)
 

@@ -7,8 +7,8 @@ from monocal.calibrators import CALIBRATORS, calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import sigmoid
-from monocal.wide.filter import SHOCKS, WALKS, posterior_mean_rates, predict_step, update_step
 from monocal.wide.intervals import values_information
+from monocal.wide.refresh import SHOCKS, WALKS, posterior_mean_rates, predict_step, update_step
 
 REFRESHED = ("platt", "isotonic", "wide_logistic", "umc")
 
@@ -158,15 +158,6 @@ def test_a_method_without_refresh_says_so():
             fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
             with pytest.raises(InvalidInput, match=f"the method '{method}'; expected one that can go on"):
                 fitted.refresh(z, y, features=x)
-
-
-def test_a_fit_that_kept_no_precisions_is_refused():
-    z, y, x = world(np.random.default_rng(10), 2_000)
-    for method in ("platt", "isotonic", "wide_logistic"):
-        fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
-        del fitted.posterior_
-        with pytest.raises(InvalidInput, match="kept no precisions; .* Hint: fit once anew"):
-            fitted.refresh(z, y, features=x)
 
 
 def test_information_of_values_has_the_same_bits_in_any_blocks(monkeypatch):

@@ -146,7 +146,7 @@ def test_fields_that_are_left_out_of_a_fit_need_not_be_left_out_of_the_rows(n_ro
 
 def test_a_wide_fit_by_two_threads_has_the_bits_of_one(monkeypatch):
     monkeypatch.setattr("monocal.core.dataset.BLOCK_ROWS", 1_000)
-    monkeypatch.setattr("monocal.wide.loss.COMPILED_FROM_CELLS", 1)
+    monkeypatch.setattr("monocal.wide.solver.COMPILED_FROM_CELLS", 1)
     shared, add = [], solver.add_in_threads
     monkeypatch.setattr(solver, "add_in_threads", lambda *given: shared.append(1) or add(*given))
     log = simulate_log(20_500, seed=1)

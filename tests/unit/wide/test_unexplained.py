@@ -4,7 +4,7 @@ import numpy as np
 
 from monocal.core.dataset import Dataset
 from monocal.core.scores import sigmoid
-from monocal.wide.unexplained import MOST_VARIANCE, variance_components
+from monocal.wide.intervals import MOST_VARIANCE, variance_components
 
 
 def spread(logits, scores, labels):

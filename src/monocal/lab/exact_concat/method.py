@@ -10,8 +10,8 @@ import numpy as np
 from monocal.calibrators.contract import RowScorer
 from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
-from monocal.core.errors import UnknownName
-from monocal.neural.base import NeuralCalibrator, need
+from monocal.core.errors import UnknownName, need
+from monocal.neural.base import NeuralCalibrator
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.maps import MapInputs, broken_line, line_parts
 from monocal.neural.options import FitSettings

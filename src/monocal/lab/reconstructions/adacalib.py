@@ -67,7 +67,8 @@ class AdaCalib(NeuralCalibrator):
     hidden: Sequence[int] = (64, 32)
     hard_monotone: bool = False
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         return replace(self.class_tags, monotone="weak" if self.hard_monotone else "none")
 
     def _encoder(self, rows: Dataset) -> nn.Module | None:

@@ -85,7 +85,8 @@ class ConfCalib(Calibrator):
         self.cap = cap
         self.field_weights = field_weights
 
-    def _tags(self) -> Tags:
+    @property
+    def tags(self) -> Tags:
         return replace(self.class_tags, monotone="strict") if self.fusion == "logit" else self.class_tags
 
     def _fit(self, data: Dataset) -> None:

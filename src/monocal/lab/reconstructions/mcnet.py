@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, final
 
 from monocal.calibrators.contract import Tags
-from monocal.calibrators.curve import score_knots
 from monocal.core.fields import FieldSchema
 from monocal.neural.maps import MapInputs, Parts, umc_parts
 from monocal.neural.methods import KnotsCalibrator
-from monocal.neural.options import Auxiliary, FitSettings
+from monocal.neural.options import Auxiliary
 
 if TYPE_CHECKING:
     from monocal.neural.losses import Loss
@@ -64,7 +63,7 @@ class McNet(KnotsCalibrator):
 
     def _parts(self, inputs: MapInputs) -> Parts:
         rows = inputs.rows
-        knots = score_knots(rows, self.n_knots)
+        knots = rows.knots(self.n_knots)
         return umc_parts(inputs.context_width, knots, self.hidden, identity_start=inputs.warm_start)
 
     def _build(self, inputs: MapInputs) -> MonotoneMap:
@@ -74,11 +73,11 @@ class McNet(KnotsCalibrator):
             self._parts(inputs), context_width=inputs.context_width, order_weight=self.order_weight, seed=self.seed
         )
 
-    def _objective(self, settings: FitSettings, fields: FieldSchema) -> Loss:
+    def _objective(self, fields: FieldSchema) -> Loss:
         from monocal.neural.losses import CrossEntropy
 
         # without fields there is nothing to balance
-        return super()._objective(settings, fields) if len(fields) or self.auxiliary != "field" else CrossEntropy()
+        return super()._objective(fields) if len(fields) or self.auxiliary != "field" else CrossEntropy()
 
     def _published_sc_weight(self) -> float:
         return 1.0

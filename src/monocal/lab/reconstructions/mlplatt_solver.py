@@ -12,8 +12,7 @@ from monocal.calibrators.logistic import score_and_one, solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats, log_losses, sigmoid
-from monocal.wide.loss import loop_for
-from monocal.wide.solver import CommonDirections
+from monocal.wide.solver import CommonDirections, loop_for
 
 SLOPES = (0.01, 100.0)
 """The common slope stays inside, so that it is never 0, even where higher scores go with fewer positives."""
