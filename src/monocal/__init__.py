@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from monocal.neural.methods import Sbcr as Sbcr
     from monocal.neural.methods import Umc as Umc
     from monocal.reports import write_report as write_report
+    from monocal.reports.calibrate import calibrate as calibrate
     from monocal.reports.figures import CalibrationDisplay as CalibrationDisplay
     from monocal.tables.roles import Roles as Roles
     from monocal.wide.calibrator import WideLogistic as WideLogistic
@@ -45,6 +46,7 @@ _HOMES = {
     "Roles": ("monocal.tables.roles", "Roles"),
     "CalibrationDisplay": ("monocal.reports.figures", "CalibrationDisplay"),
     "apply": ("monocal.models.apply", "apply_model"),
+    "calibrate": ("monocal.reports.calibrate", "calibrate"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
     "compare_methods": ("monocal.evaluation.compare_methods", "compare_methods"),

@@ -19,6 +19,7 @@ from monocal.monitoring.watch import watch
 from monocal.reports import write_report
 
 FUNCTIONS = {
+    ("calibrate",): monocal.calibrate,
     ("fit",): monocal.fit,
     ("apply",): apply_model,
     ("evaluate",): evaluate_table,

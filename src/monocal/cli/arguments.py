@@ -27,37 +27,30 @@ def names(texts: Sequence[str] | None) -> list[str] | None:
     return [part.strip() for text in texts for part in text.split(",") if part.strip()] if texts else None
 
 
-def chosen_fields(given: Sequence[str] | None) -> list[str]:
-    """Returns the fields that were named; the word `none` names nothing.
+def fields(texts: Sequence[str] | None) -> list[str] | None:
+    """Splits at commas; the word `none` names nothing, and nothing given is None.
 
     Example:
-        >>> chosen_fields(["site_id"]), chosen_fields(["none"]), chosen_fields(None)
-        (['site_id'], [], [])
+        >>> fields(["site_id,app_id"]), fields(["none"]), fields(None)
+        (['site_id', 'app_id'], [], None)
     """
-    return [name for name in given or () if name != "none"]
+    found = names(texts)
+    return [] if found == ["none"] else found
 
 
-def proposed_fields(table: str | list[str], given: Sequence[str] | None, columns: dict[str, Any]) -> list[str]:
-    """Returns the fields that were named; `auto` takes those that a look at the table proposes.
+def limits(option: str, text: str | None) -> tuple[float, float] | None:
+    """Reads the smallest and the largest number.
 
-    Arguments:
-        table: Where the rows are; a prepared log knows its fields.
-        given: What the caller wrote.
-        columns: The columns that play another part, as `Roles` takes them.
+    Example:
+        >>> limits("--pcoc", "0.9,1.1"), limits("--pcoc", None)
+        ((0.9, 1.1), None)
     """
-    if given != ["auto"]:
-        return chosen_fields(given)
-    from monocal.cli.output import remark
-    from monocal.tables.checks import propose_fields, usable_fields
-    from monocal.tables.encoded import is_encoded
-    from monocal.tables.roles import Roles
-
-    if is_encoded(table):
-        return []
-    named = {name: part for name, part in columns.items() if part is not None}
-    found = usable_fields(propose_fields(table, Roles(**named)))
-    remark(f"fields: {', '.join(found) or 'none'}")
-    return found
+    if text is None:
+        return None
+    low, comma, high = text.partition(",")
+    if not comma:
+        raise InvalidInput.of(option, repr(text), "two numbers with a comma", f"write {option} 0.9,1.1")
+    return number(option, low), number(option, high)
 
 
 def tasks(texts: Sequence[str] | None) -> dict[str, tuple[str, str]] | None:

@@ -31,7 +31,7 @@ MEANINGS = {
     OK: "done",
     FAILURE: "failure: a damaged model, a full disk, a lost process, a missing optional package, a fault in monocal",
     UNUSABLE: "the command, an option or the data cannot be used; the message says why and what to do",
-    REFUSED: "the gate failed: a new model was refused; nothing was replaced",
+    REFUSED: "refused: no verdict SHIP (calibrate), or the gate failed; nothing was replaced",
     ALARM: "an alarm: the model in use is no longer calibrated (watch)",
     INTERRUPTED: "interrupted with Ctrl-C; no half-written output is left",
     TERMINATED: "ended by SIGTERM; no half-written output is left",

@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
+
 from monocal.cli import arguments
 from monocal.cli.engines import (
     check_new_folder,
@@ -16,7 +18,20 @@ from monocal.cli.engines import (
     joined_team,
     spark_table,
 )
-from monocal.cli.options import LATE, SCORED, Count, Pairs, Range, Settings, Share, with_columns
+from monocal.cli.exits import REFUSED
+from monocal.cli.options import (
+    LATE,
+    SCORED,
+    Count,
+    Limits,
+    Names,
+    Natural,
+    Pairs,
+    Range,
+    Settings,
+    Share,
+    with_columns,
+)
 from monocal.cli.output import folded, print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput
 from monocal.core.numbers import significant
@@ -39,6 +54,11 @@ monocal fit log.parquet --score pctr --label click --fields ad_id,advertiser,sit
 monocal fit ranked/ --method umc --out model/
 monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
 """,
+    "calibrate": """
+monocal calibrate log.parquet --score pctr --label click --out box/
+monocal calibrate log.parquet --score pctr --label click --time timestamp --fields site_id,app_id --out box/
+monocal calibrate log.csv --score pctr --label click --methods none,isotonic,umc --pcoc 0.95,1.05 --out box/ --json
+""",
     "apply": """
 monocal apply model/ new.parquet --out scored.parquet
 monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
@@ -52,6 +72,60 @@ monocal export model/ --out model.onnx --inputs ids
 monocal export model/ --out model.onnx --tolerance 1e-5 --n-nodes 400
 """,
 }
+
+
+@with_columns(*SCORED, "fields", "numeric", "time", *LATE)
+def calibrate(
+    table: list[str],
+    *,
+    out: str,
+    methods: Names = None,
+    pcoc: Limits = None,
+    mfrce: Annotated[float, Range(0.0)] = 0.1,
+    min_count: Count = 1,
+    max_size: Count | None = None,
+    holdout: Share = 0.2,
+    seed: Natural = 0,
+    as_json: bool = False,
+    **columns: Any,
+) -> None:
+    """Says whether a calibrated forecast may ship, and makes the model.
+
+    Candidates are fitted on the older rows and judged on the newest, by --time, else in the order of the rows; fields
+    are proposed unless --fields names them. Exit code 0: SHIP, the simplest of the best is fitted again on all rows.
+    Exit code 3: DO NOT SHIP or NOT ENOUGH DATA, with the check that failed.
+
+    Arguments:
+        out (FOLDER): What to write: verdict.json, report.html and, if it ships, model.
+        methods (NAMES): Candidates from the simplest on; by default none,platt,wide_logistic,umc.
+    """
+    from monocal.cli.tables import print_comparison, print_verdict
+    from monocal.reports.calibrate import BOX
+    from monocal.reports.calibrate import calibrate as calibrate_table
+
+    box, given = BOX.check_target(out), arguments.table(table)
+    limits: dict[str, Any] = {"mfrce": mfrce} | ({} if pcoc is None else {"pcoc": pcoc})
+    sizes: dict[str, Any] = {"min_count": min_count, "max_size": max_size, "holdout": holdout, "seed": seed}
+    found = calibrate_table(given, methods=methods, **limits, **sizes, **columns)
+    found.save(box, command=shlex.join(["monocal", *sys.argv[1:]]))
+    remark(*found.table.said, found.table.late_labels)
+    if as_json:
+        print_json(found.as_dict())
+    else:
+        print_comparison(found.table)
+        print_verdict(found.verdict)
+    if found.has_report:
+        remark(f"wrote {box / 'report.html'}")
+    elif found.judged.features is None:
+        remark("no report: pip install 'monocal[report]'")
+    if found.model is None:
+        raise typer.Exit(REFUSED)
+    remark(
+        f"wrote {box / 'model'}, fitted on all {found.model.info['n_rows']:,} rows. Next:",
+        f"  monocal apply {box / 'model'} new.parquet --out scored.parquet",
+        f"  monocal serve {box / 'model'}",
+        f"  monocal refresh {box / 'model'} new.parquet --out next/ --gate",
+    )
 
 
 @with_columns(*SCORED, "tasks", "fields", "numeric", "time", *LATE)
@@ -102,7 +176,6 @@ def fit(
     if is_spark(engine, master, conf, not_on_spark):
         from monocal.spark import fit as fit_on_spark
 
-        columns["fields"] = arguments.chosen_fields(columns["fields"])
         others = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
         model = fit_on_spark(spark_table(given, master, conf), workers=workers, **options, **others)
         model.save(out)
@@ -136,14 +209,16 @@ def fit(
 
 def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str, Any]) -> list[str]:
     """Returns the fields to use; proposes some and stops if none are named and the method could use them."""
-    from monocal.tables.checks import propose_fields, usable_fields
+    from monocal.tables.checks import propose_fields, usable_fields, with_auto_fields
     from monocal.tables.encoded import is_encoded
     from monocal.tables.roles import Roles
 
     others = {name: value for name, value in columns.items() if name != "fields" and value is not None}
     given, uses_fields = columns["fields"], method.class_tags.uses_features
-    if given or columns["numeric"] or not uses_fields or is_encoded(table):
-        return arguments.proposed_fields(table, given, others)
+    if given is not None or columns["numeric"] or not uses_fields or is_encoded(table):
+        found, lines = with_auto_fields(table, {**others, "fields": given or []})
+        remark(*lines)
+        return list(found.get("fields", []))
     proposed = propose_fields(table, Roles(**others))
     rows = [
         [field.name, f"{field.n_values:,}", f"{field.most_common} ({field.most_common_share:.0%})", field.objection]

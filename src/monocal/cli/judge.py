@@ -84,8 +84,6 @@ def evaluate(
     place, table = arguments.model_and_table(paths)
     # refuses before a session starts
     model = None if place is None else load_model(place)
-    if columns["fields"] is not None:
-        columns["fields"] = arguments.chosen_fields(columns["fields"])
     chosen = list(METRICS) if metrics == ["all"] else metrics
     asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until}
     on_one_machine = (*LATE, "soft_labels", "group")
@@ -127,28 +125,24 @@ def compare(
     --label then chooses one of its tasks.
 
     Arguments:
-        methods (NAMES): Which methods, with commas; by default all of them.
         settings (METHOD.NAME=VALUE): An argument of one method, as TOML or JSON.
         metric (NAME): What to sort by, and to call the best.
     """
     given = arguments.table(table)
     from monocal.evaluation.compare_methods import compare_methods
 
-    columns["numeric"] = columns["numeric"] or []
-    others = {name: value for name, value in columns.items() if name != "fields"}
     found = compare_methods(
         given,
         methods=methods,
-        fields=arguments.proposed_fields(given, columns["fields"], others),
         metric=metric,
         arguments=settings,
         min_count=min_count,
         max_size=max_size,
         holdout=holdout,
         seed=seed,
-        **others,
+        **columns,
     )
-    remark(found.holdout.explanation, found.late_labels)
+    remark(*found.said, found.late_labels)
     if as_json:
         print_json(found.as_dict())
         return

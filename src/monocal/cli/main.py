@@ -21,6 +21,7 @@ LABORATORY = "lab"
 HOMES: Mapping[str, str] = {
     "demo": "monocal.lab.first_steps",
     "simulate": "monocal.lab.first_steps",
+    "calibrate": "monocal.cli.fit",
     "fit": "monocal.cli.fit",
     "apply": "monocal.cli.fit",
     "evaluate": "monocal.cli.judge",

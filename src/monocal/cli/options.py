@@ -18,6 +18,9 @@ Arguments:
     settings (NAME=VALUE): An argument of the method, as TOML or JSON; `monocal methods NAME` lists them. Give it once
         per argument.
     holdout (SHARE): The most recent share of rows that is kept from the fit and evaluates it.
+    methods (NAMES): Which methods, with commas.
+    pcoc (LOW,HIGH): Predicted over observed that may be shipped; 0.9,1.1 if not given.
+    mfrce: Error by field value, above its noise floor, that may be shipped.
     min_count: Field values with fewer rows count as unseen.
     max_size: The most values a field may have; rarer ones count as unseen.
     metrics (NAMES): Which metrics, with commas; `monocal metrics` lists them.
@@ -59,11 +62,13 @@ if TYPE_CHECKING:  # what a verb receives; below, what a user types
     Pairs = str | Mapping[str, str] | None
     Settings = Mapping[str, Any] | None
     SettingsByMethod = Mapping[str, Mapping[str, Any]] | None
+    Limits = tuple[float, float] | None
 else:
     Names = Annotated[list[str] | None, arguments.names]
     Pairs = Annotated[list[str] | None, arguments.pairs]
     Settings = Annotated[list[str] | None, arguments.settings]
     SettingsByMethod = Annotated[list[str] | None, arguments.settings_by_method]
+    Limits = Annotated[str | None, arguments.limits]
 
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
@@ -194,7 +199,8 @@ def _columns(names: Sequence[str]) -> list[inspect.Parameter]:
         elif get_origin(hint) is Literal:
             kind, metavar = hint | None, "|".join(get_args(hint))
         elif get_origin(hint) is Sequence:
-            kind, metavar, reader = list[str] | None, "COLUMNS", arguments.names
+            kind, metavar = list[str] | None, "COLUMNS"
+            reader = arguments.fields if name == "fields" else arguments.names
         elif name == "tasks":
             kind, reader = list[str] | None, arguments.tasks
         option = typer.Option(f"--{name.replace('_', '-')}", metavar=metavar, help=meanings[name].text)

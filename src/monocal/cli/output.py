@@ -45,6 +45,7 @@ def print_table(
     notes: Sequence[str] = (),
     *,
     left: int = 1,
+    tight: bool = False,
     is_result: bool = True,
 ) -> None:
     """Writes a table, as wide as the terminal; in a pipe, 80 columns.
@@ -55,12 +56,15 @@ def print_table(
         rows: One text per cell.
         notes: Lines below the table.
         left: How many columns from the left hold words; the others hold numbers.
+        tight: Leaves one space between columns instead of two.
         is_result: Results go to standard output, everything else to standard error.
     """
     from rich import box
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
+    table = Table(
+        title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 0 if tight else 1, 0, 0), show_edge=False
+    )
     for index, heading in enumerate(columns):
         table.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:

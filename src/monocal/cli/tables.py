@@ -11,9 +11,10 @@ from monocal.cli.output import folded, print_lines, print_table, remark
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare_methods import MethodComparison, MethodResult
+    from monocal.evaluation.compare_methods import MethodComparison
     from monocal.evaluation.fields import FieldTable
     from monocal.evaluation.result import Evaluation
+    from monocal.evaluation.verdict import Verdict
     from monocal.monitoring.watch import Watch
 
 _SHOWN_VALUES = 20
@@ -85,69 +86,62 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
-    metric = found.metric
-    rows = [_method_row(result, found) for result in found.results]
+    first = found.metric
+    beside = {name: title for name, title in _TITLES.items() if name != first}
+    head, tied = ["method", _TITLES.get(first, first), "change"], found.tied_with_best
+    for name, title in beside.items():
+        head += [title, "floor"] if name in _WITH_FLOOR else [title]
+    rows = []
+    for result in found.results:
+        cells = [f"{result.method} ≈" if result.method in tied else result.method]
+        if result.evaluation is None:
+            rows.append([*cells, *["–"] * (len(head) - 1)])
+            continue
+        change = result.evaluation.change
+        cells += [_short(result.evaluation, first), signed_percent(change.size(first), 2) if change else "–"]
+        for name in beside:
+            cells.append(_short(result.evaluation, name))
+            cells += [_short(result.evaluation, name, floor=True)] if name in _WITH_FLOOR else []
+        rows.append([*cells, f"{result.cpu_seconds:.1f}"])
     notes = [
-        f"Sorted by {metric}.",
-        f"vs: change of {metric} on the same rows; tie: within noise, or below {percent(found.margin)}.",
-        *([found.too_few] if found.too_few else [_best(found)]),
-        *_by_log_loss(found),
+        f"change: of {_TITLES.get(first, first)} against the score as it is. floor: of a perfect forecast.",
+        *([f"≈: not told from {found.best.method} by these rows, or below {percent(found.margin)}."] if tied else []),
+        *([found.too_few] if found.too_few else []),
         *(f"{result.method}: {to_message(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
         *_carry_over(found),
     ]
-    head = ["method", metric, "vs none", "vs best", *_beside(metric).values(), "fit s"]
-    print_table("Methods on held-out rows", head, rows, notes)
+    print_table("Methods on the newest rows", [*head, "CPU s"], rows, notes, tight=True)
 
 
-def _best(found: MethodComparison) -> str:
-    from monocal.evaluation.compare_methods import DEFAULT_METRIC
-
-    tied = found.tied_with_best
-    by = "" if found.metric == DEFAULT_METRIC else f" by {found.metric}"
-    return f"Best{by}: {found.best.method}" + (
-        f"; not significantly different: {', '.join(tied)}." if tied else ", beyond noise."
-    )
+_TITLES = {"log_loss": "log-loss", "pcoc": "PCOC", "ece": "ECE", "mfrce": "MFRCE", "auc": "AUC"}
+"""Metrics of a comparison, with their headings."""
+_PLACES = {"log_loss": 5, "pcoc": 3, "mfrce": 3}
+_WITH_FLOOR = ("ece", "mfrce")
 
 
-def _by_log_loss(found: MethodComparison) -> list[str]:
-    """Says which method log-loss prefers where something else sorted that a constant forecast can be best by."""
-    losses = {
-        result.method: result.evaluation.value("log_loss")
-        for result in found.results
-        if result.evaluation is not None and "log_loss" in result.evaluation.names
-    }
-    first = min(losses, key=losses.__getitem__, default=found.best.method)
-    if first == found.best.method:
-        return []
-    return [f"By log-loss, which decides what a forecast is worth: {first}."]
+def _short(found: Evaluation, name: str, *, floor: bool = False) -> str:
+    """A metric with as many decimals as fit a table of 80 columns, or its floor."""
+    if name not in found.names:
+        return "–"
+    number = found.floor(name) if floor else found.value(name)
+    return f"{number:.{_PLACES.get(name, 4)}f}" if abs(number) < 10.0 else significant(number)
+
+
+def print_verdict(found: Verdict) -> None:
+    """Shows every check and the decision."""
+    rows = [
+        [check.name, "–" if check.value is None else significant(check.value), check.limit, check.result]
+        for check in found.checks
+    ]
+    print_table("Checks", ["check", "value", "limit", "result"], rows)
+    print_lines(folded(to_message(str(found))))
 
 
 def _carry_over(found: MethodComparison) -> list[str]:
     """Returns what of each method's effects held on later rows of its fit, as lines."""
     lines = [f"{result.method}: {line}" for result in found.results for line in result.describe_carry_over()]
     return ["Carried forward, as shares of what was learned:", *lines] if lines else []
-
-
-def _beside(metric: str) -> dict[str, str]:
-    """Metrics that are shown beside the one that sorts, with their titles."""
-    titles = {"log_loss": "log-loss", "pcoc": "PCOC", "ece": "ECE", "mfrce": "MFRCE"}
-    return {name: title for name, title in titles.items() if name != metric}
-
-
-def _method_row(result: MethodResult, found: MethodComparison) -> list[str]:
-    report, metric = result.evaluation, found.metric
-    if report is None:
-        return [result.method, *["–"] * (4 + len(_beside(metric)))]
-    cells = [result.method, significant(report.value(metric), 4)]
-    for change, itself in ((result.against_uncalibrated, ""), (result.against_best, "best")):
-        if change is None:
-            cells.append(itself)
-        else:
-            verdict = change.verdict(metric)
-            cells.append(verdict if verdict in ("tie", "cannot tell") else signed_percent(change.size(metric)))
-    optional = [significant(report.value(name), 4) if name in report.names else "" for name in _beside(metric)]
-    return [*cells, *optional, f"{result.fit_seconds:.1f}"]
 
 
 def _cells(table: FieldTable, row: int) -> list[str]:

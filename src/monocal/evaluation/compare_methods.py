@@ -21,6 +21,7 @@ from monocal.evaluation.table import evaluate_rows
 from monocal.metrics import METRICS
 from monocal.models.fit import fit_log
 from monocal.models.model import Model
+from monocal.tables.checks import with_auto_fields
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -47,7 +48,7 @@ class MethodResult:
     Attributes:
         method: Its name.
         evaluation: Its metrics on the held-out rows; None if it could not be fitted.
-        fit_seconds: How long the fit took.
+        cpu_seconds: What the fit took, on all cores together.
         problem: Why it could not be fitted; empty otherwise.
         setting: Arguments that differ from the method's defaults, in words.
         model: The model that was evaluated, fitted on the older rows alone; None if it could not be fitted.
@@ -57,7 +58,7 @@ class MethodResult:
 
     method: str
     evaluation: Evaluation | None
-    fit_seconds: float
+    cpu_seconds: float
     problem: str = ""
     setting: str = ""
     model: Model | None = None
@@ -116,6 +117,7 @@ class MethodComparison(Tabular):
         metric: What they are sorted by.
         results: The methods, best first; those that could not be fitted come last.
         holdout: How the rows were split.
+        said: What was taken for fields and how the rows were split, in lines.
         margin: Share of a metric below which a difference is a tie.
         late_labels: How mature the rows are, if labels may still come.
     """
@@ -123,6 +125,7 @@ class MethodComparison(Tabular):
     metric: str
     results: tuple[MethodResult, ...]
     holdout: Holdout
+    said: tuple[str, ...] = ()
     margin: float = MARGIN
     late_labels: LateLabels | None = None
 
@@ -141,7 +144,7 @@ class MethodComparison(Tabular):
             "floor": [None if rated is None else rated.floor(self.metric) for rated in found],
             "log_loss": of("log_loss"),
             "against_best": [self.verdict_against_best(result) for result in self.results],
-            "fit_seconds": [result.fit_seconds for result in self.results],
+            "cpu_seconds": [result.cpu_seconds for result in self.results],
             "remark": [result.problem or result.remark for result in self.results],
         }
 
@@ -245,27 +248,55 @@ def compare_methods(
     given = columns_of(compare_methods, roles, columns)
     if metric not in METRICS:
         raise UnknownName.among("metric", metric, METRICS)
-    chosen = _chosen(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
-    read = rows_of_fit(table, given)
+    chosen = chosen_methods(list(CALIBRATORS) if methods is None else [*methods, UNCALIBRATED], arguments or {})
+    uses_fields = any(method.class_tags.uses_features for method in chosen.values())
+    given, said = with_auto_fields(table, given, uses_fields=uses_fields)
+    read = rows_of_one_task(table, given)
     labels = read.late_labels
-    rows = hold_out(_one_task(read, given.get("label")), holdout, min_count=min_count, max_size=max_size)
+    rows = hold_out(read, holdout, min_count=min_count, max_size=max_size)
     del read
-    has_fields = bool(rows.test.fields)
-    names = list(chosen) if methods is not None else default_methods(has_fields=has_fields)
-    headline = headline_metrics(has_fields=has_fields, has_groups=rows.test.groups is not None)
-    options = EvaluationOptions(
-        list(dict.fromkeys([metric, *(metrics or headline)])), n_bootstrap=n_bootstrap, seed=seed
-    )
+    if methods is None:
+        chosen = {name: chosen[name] for name in default_methods(has_fields=bool(rows.test.fields))}
+    options = EvaluationOptions(metrics, n_bootstrap=n_bootstrap, seed=seed)
+    found = judge_candidates(rows, list(chosen.values()), options, metric=metric, margin=margin, said=said)
+    return replace(found, late_labels=labels)
+
+
+def judge_candidates(
+    rows: HeldOut,
+    methods: Sequence[Calibrator],
+    options: EvaluationOptions,
+    *,
+    metric: str = DEFAULT_METRIC,
+    margin: float = MARGIN,
+    said: Sequence[str] = (),
+) -> MethodComparison:
+    """Fits every method on the older rows and judges it on the newest; arguments as in `compare_methods`.
+
+    Arguments:
+        rows: The rows, cut.
+        methods: Calibrators that stay unfitted, the uncalibrated score among them.
+        options: How to evaluate; the metric that sorts is added.
+        metric: What sorts.
+        margin: Differences below this share of the metric are ties.
+        said: What was said before rows were cut.
+    """
+    shown = rows.shown
+    headline = headline_metrics(has_fields=bool(shown.fields), has_groups=shown.groups is not None)
+    options = replace(options, metrics=list(dict.fromkeys([metric, *(options.metrics or headline)])))
     results = []
-    with progress("comparing", len(names), unit="methods") as bar:
-        for name in names:
-            bar.note(name)
-            results.append(_run(chosen[name], rows, options))
+    with progress("fitting and judging", len(methods), unit="methods") as bar:
+        for method in methods:
+            bar.note(method.name)
+            results.append(_run(method, rows, shown, options))
             bar.advance(1)
-    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, margin, labels)
+    told = (*said, rows.holdout.explanation)
+    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, told, margin)
 
 
-def _chosen(methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]) -> dict[str, Calibrator]:
+def chosen_methods(
+    methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Calibrator]:
     """Returns the methods by name, and refuses unknown methods and arguments before anything is read."""
     found: dict[str, Calibrator] = {}
     for method in methods:
@@ -280,8 +311,12 @@ def _chosen(methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping
     return found
 
 
-def _one_task(log: Table, task: str | None) -> Table:
+def rows_of_one_task(table: TableLike, columns: Mapping[str, Any]) -> Table:
+    """Returns the rows of a fit; of a prepared log those of the task that `label` names, by default the first."""
+    log, task = rows_of_fit(table, columns), columns.get("label")
     if log.features is None:
+        if len(log.scores) > 1:
+            raise InvalidInput.of("tasks", ", ".join(log.scores), "one task at a time", "name its score and its label")
         return log
     if task is not None and task not in log.scores:
         raise UnknownName.among("task", task, log.scores)
@@ -289,15 +324,15 @@ def _one_task(log: Table, task: str | None) -> Table:
     return replace(log, scores={name: log.scores[name] for name in names})
 
 
-def _run(method: Calibrator, rows: HeldOut, options: EvaluationOptions) -> MethodResult:
-    started = clock.perf_counter()
+def _run(method: Calibrator, rows: HeldOut, shown: Table, options: EvaluationOptions) -> MethodResult:
+    started = clock.process_time()
     try:
         model = fit_log(rows.fit, method)
     except MonocalError as problem:
-        return MethodResult(method.name, None, clock.perf_counter() - started, str(problem))
-    seconds = clock.perf_counter() - started
+        return MethodResult(method.name, None, clock.process_time() - started, str(problem))
+    seconds = clock.process_time() - started
     calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-    (found,) = evaluate_rows(rows.test, calibrated, options).values()
+    (found,) = evaluate_rows(shown, calibrated, options).values()
     return MethodResult(
         method.name,
         found,
@@ -333,7 +368,7 @@ def _entry(result: MethodResult) -> dict[str, Any]:
     return {
         "method": result.method,
         "problem": result.problem,
-        "fit_seconds": result.fit_seconds,
+        "cpu_seconds": result.cpu_seconds,
         **result.carry_over,
         "report": None if result.evaluation is None else result.evaluation.as_dict(),
         **{name: None if change is None else change.as_dict() for name, change in changes.items()},

@@ -341,7 +341,7 @@ def fit_and_evaluate(
     model, found = fit_log(rows.fit, chosen, team=team, n_shards=n_shards), {}
     if rows.holdout.n_test and (team is None or team.rank == 0 or refit):
         calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-        found = evaluate_rows(rows.test, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
+        found = evaluate_rows(rows.shown, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
         if rows.all_rows is not None and refit:
             model = fit_log(rows.all_rows(), chosen, team=team, n_shards=n_shards)
         facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(found)}

@@ -135,7 +135,7 @@ def _schema(file: Path | None, label: list[str] | None, columns: dict[str, Any],
         if needed or is_named:
             raise InvalidInput.of("label", None, "the label column", "write --label click, or --schema schema.toml")
         return None
-    fields = arguments.chosen_fields(columns.pop("fields"))
+    fields = columns.pop("fields") or []
     return Roles(tasks=tasks, fields=fields, **{name: part for name, part in columns.items() if part is not None})
 
 

@@ -279,7 +279,7 @@ def row_sample(
     return {"marks": sorted(kept)[:N_KEPT], **{key: known.get(key, 0) + count for key, count in counted.items()}}
 
 
-def share_fitted(model: Model, rows: Table) -> float:
+def share_fitted(model: Model, rows: Table, features: Ids | None = None) -> float:
     """Returns about which share of rows a model was fitted on; NaN if too few of them can be compared.
 
     Exactly the rows of a fit are recognised by the fact of them together, however alike they look. Of other rows, the
@@ -291,6 +291,7 @@ def share_fitted(model: Model, rows: Table) -> float:
     Arguments:
         model: The model.
         rows: Rows with its scores and fields.
+        features: Their ids in the model's vocabulary, if they are known already.
     """
     number = rows_fact(rows)["rows"]
     if rows.n_rows and any(number == earlier["rows"] for earlier in model.info.get("learned_from", ())):
@@ -299,8 +300,8 @@ def share_fitted(model: Model, rows: Table) -> float:
     if not sample:
         return float("nan")
     kept = np.array([int(mark, 16) for mark in sample["marks"]], dtype=np.uint64)
-    fields = ((model.vocabulary[name], rows.fields[name]) for name in model.field_names)
-    marks = _marks(rows, (field.encode(column.known_values)[column.ids] for field, column in fields))
+    ids = model.vocabulary.encode_columns(rows.fields, rows.n_rows) if features is None else features
+    marks = _marks(rows, ids.T)
     comparable = marks if kept.size < N_KEPT else marks[marks <= kept.max()]
     found = np.isin(comparable, kept)
     if found.size < _FEWEST_FOUND:

@@ -23,6 +23,7 @@ from monocal.core.numbers import value_text
 from monocal.evaluation.fields import FieldErrors, SeenBand
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import check_fields, evaluate_rows, rows_seen
+from monocal.evaluation.verdict import DEFAULT_LIMITS, Check, Limits, quality_checks
 from monocal.metrics import METRICS
 from monocal.metrics.drift import shift_since_fit
 from monocal.models.artefact import load_model
@@ -135,6 +136,7 @@ class Provenance:
         n_rows: Rows that were measured.
         table_name: What the rows are called; empty for a table in memory.
         late_labels: How mature the labels are, in words; empty if none may still arrive.
+        note: How these rows were chosen; empty if the caller chose them.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -142,6 +144,7 @@ class Provenance:
     n_rows: int
     table_name: str
     late_labels: str = ""
+    note: str = ""
 
 
 @final
@@ -161,6 +164,7 @@ class TaskReport:
         value: The value column; None if none was named.
         headline: The few numbers that come first.
         metrics: Every metric of the calibrated forecast; its `before` is the score's, its `change` compares both.
+        failing: Checks beside that on log-loss which speak against shipping it.
         reliability: Predicted against observed rates.
         fields: Errors by field and value.
         drift: Errors over time.
@@ -180,6 +184,7 @@ class TaskReport:
     value: str | None
     headline: Headline
     metrics: Evaluation
+    failing: tuple[Check, ...]
     reliability: Reliability
     fields: tuple[FieldResult, ...]
     drift: Drift
@@ -221,7 +226,7 @@ _SHOWN = ("since", "until", "title", "confidence", "n_bootstrap", "n_floor", "se
 
 def build_report(
     model: Model | str | Path,
-    table: TableLike,
+    table: TableLike | Table,
     roles: Roles | None = None,
     *,
     since: str | None = None,
@@ -232,6 +237,8 @@ def build_report(
     n_bootstrap: int = 200,
     n_floor: int = 100,
     seed: int = 0,
+    limits: Limits = DEFAULT_LIMITS,
+    note: str = "",
     **columns: Unpack[Columns],
 ) -> ReportData:
     """Measures a model on rows it has not seen, before and after calibration, section by section.
@@ -241,7 +248,7 @@ def build_report(
 
     Arguments:
         model: A model or the folder of a saved one.
-        table: Rows with the model's columns and labels: a path or a data frame.
+        table: Rows with the model's columns and labels: a path or a data frame; or rows that were read for a fit.
         roles: Which column is what, or the same by name; scores, label and what is not named are those of the fit.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
@@ -251,6 +258,8 @@ def build_report(
         n_bootstrap: Replicates behind intervals.
         n_floor: Label redraws behind noise floors.
         seed: Seed of all sampling.
+        limits: What a forecast must keep to.
+        note: How the rows were chosen.
         columns: In place of roles: `fields` (to slice by; by default the model's), `time`, `value` (adds the largest
             error in money to the summary), `group` (adds GAUC, and intervals resample groups), `weight` and others.
             With `event_time`, `label_time` and `window` forecasts are those of labels that have arrived: the
@@ -274,11 +283,14 @@ def build_report(
     if isinstance(fields, str):
         raise InvalidInput.of("fields", repr(fields), "a list of columns", f"write [{fields!r}]")
     sliced = tuple(dict.fromkeys(fields))
-    stream = open_table(table)
-    loaded.check_columns(stream.column_names)
-    check_fields(sliced, stream.column_names)
-    parts = loaded.roles(**named, slices=sliced)
-    rows = Table.read(stream, parts, since=since, until=until, delays=known_delays(loaded))
+    if isinstance(table, Table):
+        rows = table
+    else:
+        stream = open_table(table)
+        loaded.check_columns(stream.column_names)
+        check_fields(sliced, stream.column_names)
+        parts = loaded.roles(**named, slices=sliced)
+        rows = Table.read(stream, parts, since=since, until=until, delays=known_delays(loaded))
     late = "" if rows.late_labels is None else str(rows.late_labels)
     ids = loaded.vocabulary.encode_columns(rows.fields, rows.n_rows)
     shown = binned(rows, loaded.vocabulary).with_fields(sliced)
@@ -286,11 +298,14 @@ def build_report(
     found = evaluate_rows(shown, loaded.predict_rows(rows), options, rows_seen(loaded, ids))
     contexts = sample_contexts(ids)
     unseen = dict(zip(loaded.field_names, np.mean(ids == 0, axis=0).tolist(), strict=True))
-    tasks = tuple(_task(loaded, name, shown.observed(name), found[name], contexts, unseen) for name in parts.tasks)
+    tasks = tuple(
+        _task(loaded, name, shown.observed(name), found[name], contexts, unseen, limits) for name in rows.roles.tasks
+    )
     names = ("" if isinstance(model, Model) else str(model), str(table) if isinstance(table, str | Path) else "")
     facts = _facts(loaded, names, rows, sliced, seed)
     reproduce = _python(model, table, given) if command is None else command
-    provenance = Provenance(tuple(facts), reproduce, rows.n_table_rows, names[1], late)
+    facts += [("How the rows were split", note)] if note else []
+    provenance = Provenance(tuple(facts), reproduce, rows.n_table_rows, names[1], late, note)
     return ReportData(title or "Calibration report", tasks, provenance, confidence)
 
 
@@ -332,7 +347,13 @@ def data_fingerprint(rows: Table, fields: Sequence[str]) -> str:
 
 
 def _task(
-    model: Model, name: str, rows: Table, metrics: Evaluation, contexts: Ids, unseen: Mapping[str, float]
+    model: Model,
+    name: str,
+    rows: Table,
+    metrics: Evaluation,
+    contexts: Ids,
+    unseen: Mapping[str, float],
+    limits: Limits,
 ) -> TaskReport:
     task = model.task(name)
     calibrator, logits = task.calibrator, rows.logits(name)
@@ -340,6 +361,8 @@ def _task(
         side.compute_intervals()
     metrics.compute_floors()
     fields = field_results(metrics, unseen)
+    checks = quality_checks(metrics, limits)
+    failed = tuple(check for check in checks if check.result == "failed" and check.name != "not_better")
     fit_facts = dict(model.info.get("tasks", {})).get(name) or {}
     return TaskReport(
         name=name,
@@ -351,8 +374,9 @@ def _task(
         observed=metrics.rows.n_positive,
         fell_back=bool(calibrator.fell_back_),
         value=rows.roles.value,
-        headline=headline(metrics, fields),
+        headline=headline(metrics, fields, failed=bool(failed)),
         metrics=metrics,
+        failing=failed,
         reliability=reliability(metrics),
         fields=fields,
         drift=drift(rows, metrics, shift_since_fit(fit_facts, logits, metrics.rows.weights)),

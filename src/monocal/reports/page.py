@@ -19,6 +19,7 @@ from monocal.reports import plots, verdict
 from monocal.reports.data import FieldResult, ReportData, TaskReport, build_report
 from monocal.reports.svg import asset
 from monocal.tables.source import TableLike
+from monocal.tables.table import Table
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,7 +35,7 @@ VALUES_PER_FIELD = (40, 20, 10, 5, 0)
 _GATE_ORDER = {"worse": 0, "better": 1, "tie": 2}
 
 
-def write_report(model: Model | str | Path, table: TableLike, path: str | Path, **options: Any) -> Path:
+def write_report(model: Model | str | Path, table: TableLike | Table, path: str | Path, **options: Any) -> Path:
     """Measures a model on a table and writes the report as one HTML file, atomically.
 
     The file needs no network and no other file, works without JavaScript, and is at most 600 KB: a report with very
@@ -190,7 +191,7 @@ def _subtitle(data: ReportData) -> str:
     if data.provenance.table_name:
         parts.append(Path(data.provenance.table_name).name)
     parts.append(", ".join(dict.fromkeys(task.method for task in data.tasks)))
-    return " · ".join([*parts, data.provenance.late_labels] if data.provenance.late_labels else parts)
+    return " · ".join([*parts, *filter(None, (data.provenance.late_labels, data.provenance.note))])
 
 
 def _panel(task: TaskReport, place: int, n_values: int) -> dict[str, Any]:

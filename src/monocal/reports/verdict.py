@@ -69,8 +69,8 @@ class Headline:
     costliest: CostliestValue | None
 
 
-def headline(metrics: Evaluation, fields: Sequence[FieldResult]) -> Headline:
-    """Collects the few numbers that come first from the other findings."""
+def headline(metrics: Evaluation, fields: Sequence[FieldResult], *, failed: bool = False) -> Headline:
+    """Collects the few numbers that come first from the other findings; nothing is good news that failed a check."""
     level = UNEVEN_LEVEL / max(len(fields), 1)
     sides = {side: [field.errors[side] for field in fields] for side in metrics.stages}
     worst: dict[str, WorstValue | None] = {}
@@ -83,7 +83,7 @@ def headline(metrics: Evaluation, fields: Sequence[FieldResult]) -> Headline:
             numbers = float(cells.predicted[place]), float(cells.observed[place])
             worst[side] = WorstValue(field.name, field.values[place], *numbers)
     return Headline(
-        mood=_mood(metrics),
+        mood=_mood(metrics, failed=failed),
         significant_fields={side: sum(found.is_significant for found in errors) for side, errors in sides.items()},
         n_uneven=sum(found.relative_spread.p_value < level for found in sides["after"]),
         significant_values={side: sum(found.n_flagged for found in errors) for side, errors in sides.items()},
@@ -99,10 +99,12 @@ def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
     return change.verdict(name) if change is not None and math.isfinite(change.difference(name)) else ""
 
 
-def _mood(metrics: Evaluation) -> Mood:
+def _mood(metrics: Evaluation, *, failed: bool) -> Mood:
     loss = change_verdict(metrics, "log_loss")
     if loss in ("", "cannot tell"):
         return "neutral"
+    if failed:
+        return "bad"
     if loss == "better" and change_verdict(metrics, "pcoc") == "worse":
         return "mixed"
     return MOODS.get(loss, "mixed")
@@ -135,7 +137,7 @@ def _largest(gaps: Sequence[Floats]) -> tuple[int, int] | None:
 
 
 def verdict(task: TaskReport) -> str:
-    """One sentence: did calibration help?"""
+    """One or two sentences: did calibration help, and is that enough?"""
     metrics, found = task.metrics, change_verdict(task.metrics, "log_loss")
     if not found:
         return "There are too few data for a verdict on log-loss."
@@ -144,6 +146,9 @@ def verdict(task: TaskReport) -> str:
     change = percent(abs(relative_change(metrics, "log_loss")), digits=2)
     if found == "worse":
         return f"Calibration did harm: log-loss rose by {change}."
+    if task.failing:
+        told = {"better": "fell by", "tie": "moved by"}[found]
+        return f"Not fit for use: {'; '.join(check.text for check in task.failing)}. Log-loss {told} {change}."
     low, high = metrics.interval("pcoc")
     left = f" Overall it still {bias_in_words(metrics.value('pcoc'))}." if low > 1.0 or high < 1.0 else ""
     if found == "better":

@@ -256,8 +256,8 @@ class Doubt:
     """Something that speaks against a column in the part it plays.
 
     Attributes:
-        kind: What it is: `label_missing`, `score_constant`, `score_is_label`, `score_reversed`, `field_leaks`,
-            `field_names_rows` or `field_moves`.
+        kind: What it is: `label_missing`, `score_constant`, `score_is_label`, `score_reversed`, `field_leaks` or
+            `field_names_rows`.
         text: The argument, what was got, and a hint.
     """
 
@@ -310,10 +310,14 @@ def _value(field: Any, number: int) -> str:
     return repr(field.values[number - 1].as_py()) if is_listed else f"id {number}"
 
 
+class DoubtWarning(MonocalWarning):
+    """Something speaks against a column in the part it plays."""
+
+
 def warn_about(doubts: Iterable[Doubt]) -> None:
     """Warns about each of them."""
     for doubt in doubts:
-        warnings.warn(doubt.text, MonocalWarning, stacklevel=4)
+        warnings.warn(doubt.text, DoubtWarning, stacklevel=4)
 
 
 def doubts_about_scores(rows: Table) -> Iterator[Doubt]:
@@ -384,7 +388,7 @@ def warn_about_moving(rows: Table) -> None:
             f"numeric: got {name!r}, {what}: later rows lie beyond the last knot, where the effect stays what it was "
             "at the end of the fit. Hint: leave it out, or name a column whose values recur, such as the hour"
         )
-        warn_about([Doubt("field_moves", text)])
+        warnings.warn(text, MonocalWarning, stacklevel=4)
 
 
 def is_moving(numbers: Floats) -> bool:

@@ -108,7 +108,7 @@ class HeldOut:
 
     Attributes:
         fit: Rows to fit, encoded with the values they have themselves.
-        test: The held-out rows, with each of their values as one of its own.
+        test: The held-out rows, with each of their values as one of its own; of a prepared log, with its ids as values.
         features: Field ids of the held-out rows in the encoding of `fit`: what a model fitted on it would see.
         holdout: How the rows were cut.
         all_rows: Returns both together, with the values of both, for a model that is fitted again after judging; None
@@ -120,6 +120,11 @@ class HeldOut:
     features: Ids
     holdout: Holdout
     all_rows: Callable[[], Table] | None
+
+    @property
+    def shown(self) -> Table:
+        """The held-out rows as they are judged: numeric fields as intervals between the knots of the fit."""
+        return self.test if self.test.features is not None else binned(self.test, self.fit.encoding[1])
 
 
 def hold_out(
@@ -163,7 +168,7 @@ def _cut_rows(rows: Table, share: float, limits: dict[str, Any], keep_all: bool)
     _, vocabulary = fitted.encoding
     features = vocabulary.encode_columns(test.fields, test.n_rows)
     again = (lambda: rows.encoded(**limits)) if keep_all else None
-    return HeldOut(fitted, binned(test, vocabulary), features, cut, again)
+    return HeldOut(fitted, test, features, cut, again)
 
 
 def _cut_by_parts(rows: Table) -> HeldOut:
