@@ -184,7 +184,7 @@ def problem_of(status, body):
         return f"status {status}"
     if status != 200:
         said = json.loads(body)
-        return None if {"error", "kind"} <= set(said) and len(body) < 4000 else "a refusal without a reason"
+        return None if set(said) == {"error"} and len(body) < 4000 else "a refusal without a reason"
     said = json.loads(body)
     values = [value for column in said.get("probabilities", {}).values() for value in column]
     if not all(isinstance(value, float) and math.isfinite(value) for value in values):

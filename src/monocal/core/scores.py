@@ -138,7 +138,7 @@ def as_float_column(values: ArrayLike, argument: str) -> Floats:
     """Returns a one-dimensional float64 array without NaN or infinity, or says which row is bad."""
     try:
         column = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput.of(
             argument, f"values of type {np.asarray(values).dtype}", "numbers", "convert the column to float first"
         ) from None

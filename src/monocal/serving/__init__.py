@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from monocal.serving.app import create_app as create_app
+    from monocal.serving.app import run as run
+    from monocal.serving.app import serve as serve
     from monocal.serving.engine import Answer as Answer
     from monocal.serving.engine import Engine as Engine
     from monocal.serving.engine import Request as Request
-    from monocal.serving.server import run as run
-    from monocal.serving.server import serve as serve
     from monocal.serving.settings import Settings as Settings
 
 _HOMES = {
@@ -22,8 +22,8 @@ _HOMES = {
     "Answer": "engine",
     "Settings": "settings",
     "create_app": "app",
-    "serve": "server",
-    "run": "server",
+    "serve": "app",
+    "run": "app",
 }
 
 __all__ = ["Engine", "Request", "Answer", "Settings", "create_app", "serve", "run"]

@@ -1,17 +1,23 @@
-"""The service as an ASGI application: which call does what."""
+"""The service: which call does what, and the server around it, uvicorn in this process or with its own workers."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import os
+import signal
+import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
-from msgspec import UNSET, Struct
+import msgspec
+import uvicorn
+from msgspec import UNSET
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
@@ -21,11 +27,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors import Multiprocess
 
-from monocal.core.errors import UnknownName
-from monocal.serving.engine import Answer, Request
-from monocal.serving.limits import BODY, HEALTH, METRICS, MODELS, OPENAPI, Limits, Refusal
-from monocal.serving.logs import log_event
+from monocal.core.errors import MonocalError, UnknownName
+from monocal.serving.limits import BODY, HEALTH, JSON, METRICS, MODELS, OPENAPI, BoundedProtocol, Limits, Refusal
 from monocal.serving.schemas import (
     CalibrateBody,
     Calibrated,
@@ -39,9 +45,11 @@ from monocal.serving.schemas import (
     openapi,
 )
 from monocal.serving.service import ModelStore, Service
-from monocal.serving.settings import Settings
+from monocal.serving.settings import SHADOW_NAME, Settings
+from monocal.serving.telemetry import LOGGING, log_event
 
-JSON = "application/json"
+BACKLOG = 2048
+"""Connections that may wait to be accepted."""
 
 
 def create_app(settings: Settings, home: Path | None = None) -> Starlette:
@@ -82,16 +90,7 @@ def create_app(settings: Settings, home: Path | None = None) -> Starlette:
                     await running
 
     return Starlette(
-        routes=[
-            Route("/v1/calibrate", calibrate, methods=["POST"]),
-            Route("/v1/feedback", feedback, methods=["POST"]),
-            Route(MODELS, list_models),
-            Route(f"{MODELS}/{{name}}", describe),
-            Route(f"{MODELS}/{{name}}/load", load, methods=["POST"]),
-            Route(HEALTH, health),
-            Route(METRICS, metrics),
-            Route(OPENAPI, describe_api),
-        ],
+        routes=[Route(call.path, call.function, methods=[call.method]) for call in CALLS],
         middleware=[
             Middleware(Counts, access_log=settings.access_log),
             Middleware(Limits, settings=settings),
@@ -121,74 +120,58 @@ class Counts:
             await self.app(scope, receive, send)
             return
         start = time.perf_counter()
-        found = scope["app"].state.service.metrics
+        metrics = scope["app"].state.service.metrics
 
         async def watched_send(message: Message) -> None:
             if message["type"] == "http.response.start":
                 seconds = time.perf_counter() - start
                 endpoint = getattr(scope.get("endpoint"), "__name__", "none")
-                found.observe_request(endpoint, message["status"], seconds)
+                metrics.observe_request(endpoint, message["status"], seconds)
                 if self.access_log:
-                    log_event(
-                        "request",
-                        endpoint=endpoint,
-                        status=message["status"],
-                        rows=scope.get("monocal_rows", 0),
-                        milliseconds=round(1000 * seconds, 3),
-                    )
+                    facts = {"rows": scope.get("monocal_rows", 0), "milliseconds": round(1000 * seconds, 3)}
+                    log_event("request", endpoint=endpoint, status=message["status"], **facts)
             await send(message)
 
-        found.in_flight.inc()
-        try:
+        with metrics.in_flight.track_inprogress():
             await self.app(scope, receive, watched_send)
-        finally:
-            found.in_flight.dec()
 
 
 async def calibrate(http: HttpRequest) -> Response:
     """Answers `{"scores": {task: [...]}, "shared": {field: value}, "fields": {field: [...]}}`."""
     service = _service(http)
     engine = service.engine
-    request = calibrate_request(http.scope[BODY], service.settings.max_rows, engine)
+    request = calibrate_request(http.scope[BODY], service.settings.max_rows)
     answer = service.calibrate(request, engine)
     body: Any = Calibrated(service.settings.name, answer.version, answer.probabilities)  # type: ignore[arg-type]
     if request.interval is not None:
         ends: Any = answer.ends(request.interval)
         body.lower, body.upper = ends["lower"], ends["upper"]
     body.fused = UNSET if answer.fused is None else answer.fused
-    return _counted(http, body, request, answer)
+    http.scope["monocal_rows"] = answer.n_rows
+    response = _json(body)
+    if SHADOW_NAME in service.stores:
+        response.background = BackgroundTask(service.compare_with_shadow, request, answer, engine)
+    return response
 
 
 async def feedback(http: HttpRequest) -> Response:
-    """Takes labels together with the probabilities that were answered, for the running PCOC.
+    """Takes labels together with the probabilities that were answered, for the running PCOC; needs the token.
 
-    Nothing is remembered about single answers, so the caller sends both; rows with a null label are skipped. Labels
-    change what the operator sees, so a service with a token asks for it, and one without takes them at a bounded rate.
+    Nothing is remembered about single answers, so the caller sends both; rows with a null label are skipped.
     """
+    _check_token(http)
     service = _service(http)
-    settings = service.settings
-    if settings.token is not None:
-        _check_token(http, settings.token)
-    found = feedback_rows(http.scope[BODY], settings.max_rows, service.engine.task_names)
-    n_rows = {task: int(labels.size) for task, (_, labels) in found.items()}
-    if settings.token is None and not service.feedback_rate.take(sum(n_rows.values())):
-        raise Refusal(
-            429,
-            f"feedback without a token: got more than {settings.feedback_rows_per_second} labels per second; "
-            "expected at most that. Hint: send fewer at a time, or start the service with a token.",
-            {"retry-after": "1"},
-        )
+    found = feedback_rows(http.scope[BODY], service.settings.max_rows, service.engine.task_names)
     for task, (probabilities, labels) in found.items():
         service.metrics.observe_feedback(task, probabilities, labels)
-    return _json(Counted(n_rows))
+    return _json(Counted({task: int(labels.size) for task, (_, labels) in found.items()}))
 
 
 async def list_models(http: HttpRequest) -> Response:
     """Names the models of the service and their versions: the one that answers and, if there is one, its shadow."""
-    service = _service(http)
     models = [
-        {"model": store.name, "version": store.engine.version, "answers": store is service.store}
-        for store in service.stores.values()
+        {"model": name, "version": store.engine.version, "answers": name != SHADOW_NAME}
+        for name, store in _service(http).stores.items()
     ]
     return _json({"models": models})
 
@@ -212,15 +195,12 @@ async def describe(http: HttpRequest) -> Response:
 
 async def load(http: HttpRequest) -> Response:
     """Loads what lies in the configured folder; other workers follow. The call says which model, never from where."""
-    token = _service(http).settings.token
-    if token is None:
-        raise Refusal(403, "admin calls are switched off. Hint: start the service with a token.")
-    _check_token(http, token)
+    _check_token(http)
     store = _store(http)
-    done = await store.load()
-    if done.outcome == "refused":
-        raise Refusal(409, f"{done.reason}; {done.version} goes on serving.", facts={"version": done.version})
-    return _json(Loaded(store.name, done.outcome, done.version))  # type: ignore[arg-type]
+    outcome = await store.load()
+    if outcome == "refused":
+        raise Refusal(409, f"{store.last_refusal}; {store.engine.version} goes on serving.")
+    return _json(Loaded(store.name, outcome, store.engine.version))  # type: ignore[arg-type]
 
 
 async def health(_http: HttpRequest) -> Response:
@@ -236,23 +216,21 @@ async def metrics(http: HttpRequest) -> Response:
 
 
 async def describe_api(http: HttpRequest) -> Response:
-    """Answers with the OpenAPI document of the model now serving."""
+    """Describes all of this for machines, with the tasks and fields of the model now serving."""
     service = _service(http)
-    calls = []
-    for route in http.app.routes:
-        if route.path != OPENAPI:
-            (method,) = route.methods - {"HEAD"}
-            summary = route.endpoint.__doc__.partition("\n")[0]
-            calls.append(Call(route.path, method, summary, *_TYPES.get(route.endpoint, ())))
-    return _json(openapi(calls, service.settings, service.engine))
+    return _json(openapi(CALLS, service.settings, service.engine))
 
 
-_TYPES: dict[Any, tuple[type[Struct] | None, type[Struct]]] = {
-    calibrate: (CalibrateBody, Calibrated),
-    feedback: (FeedbackBody, Counted),
-    load: (None, Loaded),
-}
-"""Bodies and answers of the calls that have types."""
+CALLS = (
+    Call("/v1/calibrate", "POST", calibrate, CalibrateBody, Calibrated),
+    Call("/v1/feedback", "POST", feedback, FeedbackBody, Counted),
+    Call(MODELS, "GET", list_models),
+    Call(f"{MODELS}/{{name}}", "GET", describe),
+    Call(f"{MODELS}/{{name}}/load", "POST", load, None, Loaded),
+    Call(HEALTH, "GET", health),
+    Call(METRICS, "GET", metrics),
+    Call(OPENAPI, "GET", describe_api),
+)
 
 
 def _service(http: HttpRequest) -> Service:
@@ -264,15 +242,6 @@ def _json(value: Any) -> Response:
     return Response(encode(value), media_type=JSON)
 
 
-def _counted(http: HttpRequest, body: Any, request: Request, answer: Answer) -> Response:
-    """Returns an answer, and lets the shadow model score the request once it has gone out."""
-    http.scope["monocal_rows"] = answer.n_rows
-    response = _json(body)
-    after: Callable[[], Awaitable[None]] | None = _service(http).after_answer(request, answer)
-    response.background = None if after is None else BackgroundTask(after)
-    return response
-
-
 def _store(http: HttpRequest) -> ModelStore:
     stores = _service(http).stores
     name = http.path_params["name"]
@@ -281,8 +250,11 @@ def _store(http: HttpRequest) -> ModelStore:
     return stores[name]
 
 
-def _check_token(http: HttpRequest, token: str) -> None:
+def _check_token(http: HttpRequest) -> None:
     """Refuses a call without the token; comparing takes the same time whatever was sent."""
+    token = _service(http).settings.token
+    if token is None:
+        raise Refusal(403, "this call is switched off. Hint: start the service with a token.")
     scheme, _, sent = http.headers.get("authorization", "").partition(" ")
     is_right = hmac.compare_digest(sent.encode("utf-8", "replace"), token.encode())
     if scheme.lower() != "bearer" or not is_right:
@@ -299,3 +271,129 @@ async def _refuse(_http: HttpRequest, error: Any) -> Response:
         allowed = (error.headers or {}).get("Allow", "another method")
         message = f"method: got another one; expected {allowed}. Hint: see {OPENAPI}."
     return Refusal(error.status_code, message, error.headers).response()
+
+
+class ServiceStopped(MonocalError):
+    """The service could not start or go on."""
+
+
+def serve(model: str | Path, **settings: Any) -> None:
+    """Serves a model until SIGTERM or SIGINT stops it; requests in hand are finished first.
+
+    With several workers, a script calls this under `if __name__ == "__main__":`, as for every use of multiprocessing:
+    workers import the script, too.
+
+    Arguments:
+        model: The artefact to serve, or a registry whose pointer is followed.
+        settings: The other arguments of `Settings`: host, port, workers, token, watch, shadow, …
+    """
+    run(Settings(Path(model), **settings))
+
+
+def run(settings: Settings) -> None:
+    """Serves in this process if one worker is enough, otherwise in several that share the port.
+
+    A worker that dies, or that does not answer uvicorn's health check for `hang_seconds`, is replaced. Requests that a
+    killed worker had in hand are lost to their clients (connection reset). If a worker cannot start, the service stops
+    with the reason in the log, rather than trying for ever.
+    """
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(_open(settings.host, settings.port))]
+        taken = {"port": sockets[0].getsockname()[1]}
+        if settings.admin_port is not None:
+            sockets.append(stack.enter_context(_open(settings.admin_host, settings.admin_port)))
+            taken["admin_port"] = sockets[1].getsockname()[1]
+        settings = msgspec.structs.replace(settings, **taken)
+        home = Path(stack.enter_context(_temporary_folder()))
+        config = ServerConfig(settings, home)
+        log_event("listening", host=settings.host, workers=settings.workers, model=settings.name, **taken)
+        if settings.workers == 1:
+            stack.enter_context(_signals_end_here())
+            uvicorn.Server(config).run(sockets=sockets)
+        else:
+            _run_workers(config, sockets, home)
+    log_event("stopped")
+
+
+class ServerConfig(uvicorn.Config):  # type: ignore[misc]
+    """How uvicorn runs the application, in every process; it is what a worker is started with.
+
+    Arguments:
+        settings: The service's settings.
+        home: A folder for copies of models, the same for all workers.
+    """
+
+    def __init__(self, settings: Settings, home: Path) -> None:
+        self.settings = settings
+        super().__init__(
+            partial(create_app, settings, home),
+            factory=True,
+            workers=settings.workers,
+            http=BoundedProtocol,
+            ws="none",
+            lifespan="on",
+            backlog=BACKLOG,
+            log_config=LOGGING,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=settings.keep_alive_seconds,
+            timeout_graceful_shutdown=settings.drain_seconds,
+            timeout_worker_healthcheck=settings.hang_seconds,
+        )
+
+
+class Workers(Multiprocess):  # type: ignore[misc]
+    """uvicorn's supervisor, which notices the end of a worker at once."""
+
+    def keep_subprocess_alive(self) -> None:
+        for process in self.processes:
+            # with the worker's end of the pipe open here, too, a health check waits in vain for one that has died
+            process.child_conn.close()
+        super().keep_subprocess_alive()
+
+
+def _open(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
+    except OSError as error:
+        opened.close()
+        raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
+    return opened
+
+
+def _run_workers(config: ServerConfig, sockets: list[socket.socket], home: Path) -> None:
+    """Runs uvicorn's supervisor; what workers find in their environment is set before they start."""
+    metrics = home / "metrics"
+    metrics.mkdir()
+    # a request is scored on one thread; workers are the parallelism
+    os.environ.update(PROMETHEUS_MULTIPROC_DIR=str(metrics), OMP_NUM_THREADS="1")
+    supervisor = Workers(config, sockets)
+    supervisor.run()
+    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+        raise ServiceStopped("a worker could not start; the log lines above say why")
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="monocal-")
+    except OSError as error:
+        raise ServiceStopped(
+            f"the temporary folder cannot be used ({error.strerror}). Hint: free it, or set TMPDIR"
+        ) from error
+
+
+@contextmanager
+def _signals_end_here() -> Iterator[None]:
+    """Keeps uvicorn's repetition of the signal that stopped it from killing a process that stopped in good order."""
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

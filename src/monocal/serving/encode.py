@@ -57,10 +57,6 @@ class FieldEncoder:
         self._table = TextTable(vocabulary) if vocabulary.category_names and numba_is_installed() else None
         self._layouts: dict[Any, _Layout] = {}
 
-    @property
-    def n_bytes(self) -> int:
-        return 0 if self._table is None else self._table.n_bytes
-
     def encode(
         self, fields: Mapping[str, Sequence[Value]], shared: Mapping[str, Value], given_ids: Any, n_rows: int
     ) -> Ids:
@@ -155,14 +151,15 @@ class FieldEncoder:
         return layout
 
     def _checked_ids(self, given: Any, n_rows: int) -> Ids:
-        ids = np.asarray(given)
-        if ids.shape != (n_rows, self._sizes.shape[0]) or (ids.size and ids.dtype.kind not in "iu"):
-            raise InvalidInput.of(
-                "ids",
-                f"an array of shape {ids.shape} and type {ids.dtype}",
-                f"integers of shape ({n_rows}, {self._sizes.shape[0]})",
-                "send one id per candidate and field, in the model's field order",
-            )
+        shape = (n_rows, self._sizes.shape[0])
+        hint = "send one id per candidate and field, in the model's field order"
+        try:
+            ids = np.asarray(given)
+        except ValueError:
+            raise InvalidInput.of("ids", "rows of different lengths", f"integers of shape {shape}", hint) from None
+        if ids.shape != shape or (ids.size and ids.dtype.kind not in "iu"):
+            got = f"an array of shape {ids.shape} and type {ids.dtype}"
+            raise InvalidInput.of("ids", got, f"integers of shape {shape}", hint)
         if self._table is not None and ids.dtype == np.int32 and ids.flags.carray and self._table.has_all(ids):
             return ids
         if ids.size and int(ids.min()) < 0:
@@ -218,11 +215,6 @@ class TextTable:
             tables.append(entries)
             n_slots += size
         self._entries = np.concatenate(tables) if tables else np.zeros((0, 2), np.uint64)
-
-    @property
-    def n_bytes(self) -> int:
-        """What the table takes in memory."""
-        return self._facts.nbytes + self._entries.nbytes
 
     def has_all(self, ids: Ids) -> bool:
         """Says whether every id lies in its field's range."""

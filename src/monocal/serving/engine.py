@@ -176,11 +176,6 @@ class Engine:
                 self.calibrate(Request(dict.fromkeys(self.task_names, scores), ids=ids, sampling_rate=rate))
         return time.perf_counter() - start
 
-    @property
-    def vocabulary_n_bytes(self) -> int:
-        """What the look-up tables take in memory, in every process that serves."""
-        return self._encoder.n_bytes
-
     def _logits(self, request: Request) -> dict[str, Floats]:
         """Returns the logits of every task after the sampling correction."""
         logits: dict[str, Floats] = {}

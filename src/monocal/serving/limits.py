@@ -1,10 +1,12 @@
-"""How much of everything: headers, bodies, time and requests in hand; and refusals, which say what was wrong."""
+"""How much of everything: connections, headers, bodies, time and requests in hand; and refusals, which say why.
+
+`BoundedProtocol` bounds what a client may do on a connection, `Limits` what a whole request may be.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, final
 
@@ -12,28 +14,14 @@ import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from monocal.core.errors import InvalidInput
 from monocal.core.threads import trim_heap
-from monocal.serving.logs import log_failure
 from monocal.serving.settings import Settings
+from monocal.serving.telemetry import log_failure
 
-KINDS = {
-    400: "malformed",
-    401: "no token",
-    403: "not allowed",
-    404: "not found",
-    405: "wrong method",
-    408: "too slow",
-    409: "conflict",
-    413: "too large",
-    415: "wrong encoding",
-    422: "unusable",
-    429: "too many requests",
-    431: "headers too large",
-    500: "internal error",
-}
-
+JSON = "application/json"
 HEALTH, METRICS, OPENAPI, MODELS = "/healthz", "/metrics", "/openapi.json", "/v1/models"
 
 PROBES = frozenset({HEALTH, METRICS})
@@ -48,7 +36,18 @@ SMALL_BYTES = 64 << 10
 _CLOSE = {"connection": "close"}
 """Sent with a refusal that leaves a body unread: reading on would be the work we refuse."""
 _LATER = {"retry-after": "1"}
-_BURST_SECONDS = 10
+
+_HEADER_ROOM = 4
+"""Heads this many times longer than allowed are cut off unread; shorter ones get a worded refusal."""
+
+_REQUESTS_AHEAD = 16
+"""Requests that a client may send on one connection before the first of them is answered."""
+
+_TOO_MANY_BODY = b'{"error":"too many connections. Hint: try again, or add workers."}'
+_TOO_MANY = (
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(_TOO_MANY_BODY), _TOO_MANY_BODY)
+)
 
 
 @final
@@ -59,32 +58,23 @@ class Refusal(Exception):
         status: The HTTP status.
         message: For the client: what was got, what was expected, a hint.
         headers: Further response headers.
-        facts: Further members of the body.
     """
 
-    def __init__(
-        self,
-        status: int,
-        message: str,
-        headers: Mapping[str, str] | None = None,
-        facts: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
-        self.headers = dict(headers or {})
-        self.facts = dict(facts or {})
+        self.headers = headers
 
     def response(self) -> Response:
-        """Returns `{"error": message, "kind": kind}` with the status.
+        """Returns `{"error": message}` with the status.
 
         Example:
             >>> Refusal(404, "there is no such path").response().body
-            b'{"error":"there is no such path","kind":"not found"}'
+            b'{"error":"there is no such path"}'
         """
         # half a character in a client's text cannot be written as UTF-8
         message = str(self).encode("utf-8", "replace").decode()
-        body = {"error": message, "kind": KINDS.get(self.status, "refused"), **self.facts}
-        return Response(msgspec.json.encode(body), self.status, self.headers, media_type="application/json")
+        return Response(msgspec.json.encode({"error": message}), self.status, self.headers, media_type=JSON)
 
 
 @final
@@ -107,9 +97,9 @@ class Limits:
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self.app = app
         self.settings = settings
-        self.n_in_flight = 0
+        self.in_hand: set[int] = set()
         self.n_body_bytes = 0
-        self._is_trim_due = False
+        self._trim: asyncio.TimerHandle | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -117,18 +107,22 @@ class Limits:
             return
         has_begun = False
 
-        async def watched_send(message: Message) -> None:
+        async def leaving_send(message: Message) -> None:
             nonlocal has_begun
             has_begun = True
+            self.in_hand.discard(id(scope))
             await send(message)
 
         try:
+            self._check_port(scope)
             self._check_head(scope)
             if scope["path"] in PROBES:
-                await self.app(scope, receive, watched_send)
+                await self.app(scope, receive, leaving_send)
             else:
                 async with self._body(receive) as scope[BODY]:
-                    await self._in_a_place(scope, receive, watched_send)
+                    self._take_place(scope)
+                    await asyncio.sleep(0)
+                    await self.app(scope, receive, leaving_send)
             return
         except ClientDisconnect:
             return
@@ -140,37 +134,10 @@ class Limits:
             log_failure("request failed", error, path=scope["path"] if len(scope["path"]) < 100 else "(long)")
             message = "the service failed on this request and has logged it. Hint: tell its operator."
             refusal = Refusal(500, message)
+        finally:
+            self.in_hand.discard(id(scope))
         if not has_begun:
             await refusal.response()(scope, receive, send)
-
-    def _check_head(self, scope: Scope) -> None:
-        self._check_port(scope)
-        n_bytes = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
-        encoding = length = b""
-        for name, value in scope["headers"]:
-            n_bytes += len(name) + len(value) + 4
-            if name == b"content-length":
-                length = value
-            elif name == b"content-encoding":
-                encoding = value
-        if n_bytes > self.settings.max_header_bytes:
-            raise Refusal(
-                431,
-                f"headers: got {n_bytes} bytes; expected at most {self.settings.max_header_bytes}. "
-                "Hint: send fewer or shorter headers.",
-                _CLOSE,
-            )
-        if encoding and encoding.lower() != b"identity":
-            raise Refusal(
-                415,
-                "content-encoding: got a compressed body; expected it as it is. Hint: switch compression off.",
-                _CLOSE,
-            )
-        if length:
-            if not length.isdigit():
-                raise Refusal(400, "content-length: expected a number. Hint: let the client set it.", _CLOSE)
-            if len(length) > 15 or int(length) > self.settings.max_body_bytes:
-                raise self._too_large()
 
     def _check_port(self, scope: Scope) -> None:
         admin_port = self.settings.admin_port
@@ -183,17 +150,30 @@ class Limits:
             message = "this call is not answered on this port. Hint: use the service's other port."
             raise Refusal(404, message, _CLOSE)
 
-    def _trim(self) -> None:
-        """Hands what large bodies took back to the system, at most once a second."""
-        self._is_trim_due = False
-        trim_heap()
+    def _check_head(self, scope: Scope) -> None:
+        n_bytes = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+        n_bytes += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
+        limit = self.settings.max_header_bytes
+        if n_bytes > limit:
+            message = f"headers: got {n_bytes} bytes; expected at most {limit}. Hint: send fewer or shorter headers."
+            raise Refusal(431, message, _CLOSE)
+        headers = dict(scope["headers"])
+        if headers.get(b"content-encoding", b"identity").lower() not in (b"identity", b""):
+            message = "content-encoding: got a compressed body; expected it as it is. Hint: switch compression off."
+            raise Refusal(415, message, _CLOSE)
+        self._check_length(int(headers.get(b"content-length", 0)))
+
+    def _check_length(self, n_bytes: int) -> None:
+        limit = self.settings.max_body_bytes
+        if n_bytes > limit:
+            message = f"body: got more than {limit} bytes; expected at most that. Hint: send fewer candidates."
+            raise Refusal(413, message, _CLOSE)
 
     @asynccontextmanager
     async def _body(self, receive: Receive) -> AsyncIterator[bytes]:
         """Yields a whole body, and counts its bytes until the end of the block."""
         counted = 0
-        parts: list[bytes] = []
-        n_bytes = 0
+        body = bytearray()
         try:
             try:
                 async with asyncio.timeout(self.settings.body_seconds):
@@ -202,103 +182,121 @@ class Limits:
                         message = await receive()
                         if message["type"] == "http.disconnect":
                             raise ClientDisconnect
-                        part = message.get("body", b"")
+                        body += message.get("body", b"")
                         more = message.get("more_body", False)
-                        n_bytes += len(part)
-                        if part:
-                            parts.append(part)
-                        if n_bytes > self.settings.max_body_bytes:
-                            raise self._too_large()
-                        if n_bytes > SMALL_BYTES:
-                            self._count(n_bytes - counted)
-                            counted = n_bytes
+                        self._check_length(len(body))
+                        if len(body) > SMALL_BYTES:
+                            self._count(len(body) - counted)
+                            counted = len(body)
             except TimeoutError:
-                message_ = f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster."
-                raise Refusal(408, message_, _CLOSE) from None
-            body = parts[0] if len(parts) == 1 else b"".join(parts)
-            parts.clear()
-            yield body
+                said = f"body: not whole after {self.settings.body_seconds:g} seconds. Hint: send it faster."
+                raise Refusal(408, said, _CLOSE) from None
+            yield bytes(body)
         finally:
             self.n_body_bytes -= counted
-            if counted and not self._is_trim_due:
-                self._is_trim_due = True
-                asyncio.get_running_loop().call_later(1.0, self._trim)
+            loop = asyncio.get_running_loop()
+            if counted and (self._trim is None or self._trim.when() < loop.time()):
+                # what large bodies took goes back to the system, at most once a second
+                self._trim = loop.call_later(1.0, trim_heap)
 
     def _count(self, n_more: int) -> None:
-        if self.n_body_bytes + n_more > self.settings.max_bytes_in_hand:
+        limit = self.settings.max_bytes_in_hand
+        if self.n_body_bytes + n_more > limit:
             raise Refusal(
                 429,
-                f"bodies in hand: got more than {self.settings.max_bytes_in_hand} bytes in all; expected at most that. "
+                f"bodies in hand: got more than {limit} bytes in all; expected at most that. "
                 "Hint: try again after a moment, or send fewer candidates per request.",
                 _LATER | _CLOSE,
             )
         self.n_body_bytes += n_more
 
-    async def _in_a_place(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self.n_in_flight >= self.settings.max_in_flight:
+    def _take_place(self, scope: Scope) -> None:
+        limit = self.settings.max_in_flight
+        if len(self.in_hand) >= limit:
             raise Refusal(
                 429,
-                f"requests in hand: got {self.n_in_flight}; expected fewer than {self.settings.max_in_flight}. "
-                "Hint: try again after a moment, or add workers.",
+                f"requests in hand: got {limit}; expected fewer. Hint: try again after a moment, or add workers.",
                 _LATER | _CLOSE,
             )
-        holds_place = True
-        self.n_in_flight += 1
-
-        def leave() -> None:
-            nonlocal holds_place
-            self.n_in_flight -= holds_place
-            holds_place = False
-
-        async def leaving_send(message: Message) -> None:
-            leave()
-            await send(message)
-
-        try:
-            await asyncio.sleep(0)
-            await self.app(scope, receive, leaving_send)
-        finally:
-            leave()
-
-    def _too_large(self) -> Refusal:
-        limit = self.settings.max_body_bytes
-        message = f"body: got more than {limit} bytes; expected at most that. Hint: send fewer candidates per request."
-        return Refusal(413, message, _CLOSE)
+        self.in_hand.add(id(scope))
 
 
 @final
-class FeedbackRate:
-    """How many labels are taken from callers without a token: a bucket that fills up to ten seconds' worth.
+class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
+    """uvicorn's HTTP protocol with bounds that an application inside cannot set.
 
-    With the default of 1,000 rows a second at most a tenth of the window behind the running PCOC can be replaced at
-    once; the clock is monotonic, so setting the machine's time changes nothing.
-
-    Arguments:
-        per_second: Rows per second.
-        clock: Tells seconds.
-
-    Example:
-        >>> now = [0.0]
-        >>> rate = FeedbackRate(100, clock=lambda: now[0])
-        >>> rate.take(1000), rate.take(1)
-        (True, False)
-        >>> now[0] = 2.0
-        >>> rate.take(200), rate.take(1)
-        (True, False)
+    A connection beyond `max_connections` gets a 429 and is closed. A client that has not sent the whole head of a
+    request `header_seconds` after its first byte (or after connecting) is cut off, however slowly it drips. So is one
+    that sends more than four times `max_header_bytes` without completing a head, a piece of a body or a request: heads,
+    trailers and chunk extensions without end; and one that leaves its answer unread for `body_seconds`. A request with
+    more than `_REQUESTS_AHEAD` others before it is answered with 400.
     """
 
-    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self.per_second = per_second
-        self._clock = clock
-        self._left = per_second * _BURST_SECONDS
-        self._last = clock()
+    def __init__(self, config: Any, *arguments: Any, **others: Any) -> None:
+        super().__init__(config, *arguments, **others)
+        self._settings: Settings = config.settings
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
+        self._n_bytes_without_end = 0
 
-    def take(self, n_rows: int) -> bool:
-        """Takes rows out, or says that there are not that many."""
-        now = self._clock()
-        self._left = min(self.per_second * _BURST_SECONDS, self._left + (now - self._last) * self.per_second)
-        self._last = now
-        if n_rows > self._left:
-            return False
-        self._left -= n_rows
-        return True
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > self._settings.max_connections:
+            transport.write(_TOO_MANY)
+            transport.close()
+        else:
+            self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
+        self._n_bytes_without_end += len(data)
+        super().data_received(data)
+        if self._n_bytes_without_end > _HEADER_ROOM * self._settings.max_header_bytes:
+            self.send_400_response("Invalid HTTP request received.")
+        elif self.cycle is None or self.cycle.response_complete:
+            self._await_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._await_head()
+
+    def on_headers_complete(self) -> None:
+        self._n_bytes_without_end = 0
+        super().on_headers_complete()
+        if len(self.pipeline) > _REQUESTS_AHEAD:
+            raise ValueError("too many requests ahead")  # which ends the parsing
+        self._stop_head_timer()
+
+    def on_body(self, body: bytes) -> None:
+        self._n_bytes_without_end = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._n_bytes_without_end = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        if self.transport.get_write_buffer_size() and self._answer_timer is None:
+            self._answer_timer = self.loop.call_later(self._settings.body_seconds, self._cut_off_unread)
+        super().on_response_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_head_timer()
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+        super().connection_lost(exc)
+
+    def _cut_off_unread(self) -> None:
+        self._answer_timer = None
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._settings.header_seconds, self.transport.close)
+
+    def _stop_head_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None

@@ -7,15 +7,12 @@ import faulthandler
 import logging
 import multiprocessing
 import os
+import re
 import shutil
 import signal
 import tempfile
-import time
-import weakref
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import final
 
@@ -26,29 +23,11 @@ from monocal.core.files import read_unchanged
 from monocal.models.artefact import MODEL_FOLDER
 from monocal.monitoring.registry import REGISTRY, is_registry, read_registry
 from monocal.serving.engine import Answer, Engine, MissingFields, Request
-from monocal.serving.limits import FeedbackRate
-from monocal.serving.logs import log_event, log_failure
-from monocal.serving.metrics import LiveMetrics, forget_dead_workers
 from monocal.serving.settings import SHADOW_NAME, Settings
+from monocal.serving.telemetry import LiveMetrics, forget_dead_workers, log_event, log_failure
 
 _TICK_SECONDS = 1.0
 Signature = tuple[tuple[str, int, int, int], ...]
-
-
-@final
-@dataclass(frozen=True)
-class Load:
-    """How an attempt to load went.
-
-    Attributes:
-        outcome: `switched`, `unchanged` (the folder holds what is served already) or `refused`.
-        version: Fingerprint of the model serving after the attempt.
-        reason: Why it was refused.
-    """
-
-    outcome: str
-    version: str
-    reason: str = ""
 
 
 @final
@@ -114,10 +93,14 @@ class ModelStore:
             self._switch(self._from_active())
         except MonocalError as error:
             self._refuse(error)
-            raise
+            raise ArtefactError(self.last_refusal) from error
 
-    async def load(self) -> Load:
-        """Loads what the folder holds, in a thread beside the traffic, and makes it active if it proves itself."""
+    async def load(self) -> str:
+        """Loads what the folder holds, in a thread beside the traffic, and makes it active if it proves itself.
+
+        Returns `switched`, `unchanged` (the folder holds what is served already) or `refused`, which `last_refusal`
+        explains.
+        """
         return await self._exchange(self._from_folder)
 
     async def follow(self, every_seconds: float, *, watch: bool) -> None:
@@ -137,35 +120,28 @@ class ModelStore:
                     await self.load()
                 before = now
 
-    async def _exchange(self, prepare: Callable[[], Engine]) -> Load:
+    async def _exchange(self, prepare: Callable[[], Engine]) -> str:
         async with self._loading:
             try:
                 engine = await asyncio.to_thread(prepare)
                 outcome = "unchanged" if engine.version == self.engine.version else "switched"
                 if outcome == "switched":
                     self._switch(engine)
-                load = Load(outcome, engine.version)
-            except MonocalError as error:
-                self._refuse(error)
-                load = Load("refused", self.engine.version, self.last_refusal)
             except Exception as error:
-                log_failure("model load failed", error, model=self.name)
-                self.last_refusal = f"it could not be read ({type(error).__name__})"
-                load = Load("refused", self.engine.version, self.last_refusal)
-            self._on_load(load.outcome)
-            return load
+                self._refuse(error)
+                outcome = "refused"
+            self._on_load(outcome)
+            return outcome
 
     def _from_folder(self) -> Engine:
         """Returns the folder's model from a copy that is kept, and makes it active."""
-        publication = _publication(self.folder)
+        self._last_publication = _publication(self.folder)
         copy = None
         try:
-            with self._unnamed(self.folder):
-                folder, expected = _published(self.folder)
+            folder, expected = _published(self.folder)
             copy = Path(tempfile.mkdtemp(prefix="new-", dir=self._home))
-            with self._unnamed(folder, copy):
-                MODEL_FOLDER.read(folder)
-                read_unchanged(folder, lambda: MODEL_FOLDER.copy(folder, copy))
+            MODEL_FOLDER.read(folder)
+            read_unchanged(folder, lambda: MODEL_FOLDER.copy(folder, copy))
             engine = self._proved(copy)
             if expected not in ("", engine.version):
                 raise ArtefactError(
@@ -179,7 +155,6 @@ class ModelStore:
         except OSError as error:
             raise ArtefactError(f"the model folder cannot be copied: {error.strerror}; nothing was loaded") from error
         finally:
-            self._last_publication = publication
             if copy is not None:
                 shutil.rmtree(copy, ignore_errors=True)
 
@@ -206,81 +181,24 @@ class ModelStore:
                 shutil.rmtree(old, ignore_errors=True)
 
     def _proved(self, folder: Path) -> Engine:
-        with self._unnamed(folder):
-            return Engine.load(folder, missing_fields=self._missing_fields)
-
-    @contextmanager
-    def _unnamed(self, *folders: Path) -> Iterator[None]:
-        """Keeps from errors where this machine has its files: clients learn what was wrong, and no more."""
-        try:
-            yield
-        except MonocalError as error:
-            message = str(error)
-            for folder in folders:
-                message = message.replace(str(folder), self.name)
-            raise ArtefactError(message) from error
+        return Engine.load(folder, missing_fields=self._missing_fields)
 
     def _switch(self, engine: Engine) -> None:
-        old, self._engine = self._engine, engine
+        was = None if self._engine is None else self._engine.version
+        self._engine = engine
         self.last_refusal = ""
         self._on_switch(engine)
-        log_event("model switched", model=self.name, version=engine.version, was=old.version if old else None)
-        if old is not None:
-            weakref.finalize(old, _log_drained, self.name, old.version, time.monotonic()).atexit = False
+        log_event("model switched", model=self.name, version=engine.version, was=was)
 
-    def _refuse(self, error: MonocalError) -> None:
-        self.last_refusal = str(error)
+    def _refuse(self, error: Exception) -> None:
+        """Says what was wrong, but not where this machine has its files: clients learn what they need, and no more."""
+        if isinstance(error, MonocalError):
+            reason = re.sub(rf"{re.escape(str(self._home))}/[\w-]+", self.name, str(error))
+            self.last_refusal = reason.replace(str(self.folder), self.name)
+        else:
+            log_failure("model load failed", error, model=self.name)
+            self.last_refusal = f"it could not be read ({type(error).__name__})"
         log_event("model refused", level=logging.ERROR, model=self.name, reason=self.last_refusal)
-
-
-@final
-class Shadow:
-    """Compares a second model's answers with those that were sent.
-
-    It runs after the answer has gone out, in the request's own turn, so it delays no answer it belongs to and cannot
-    pile up. Whatever goes wrong in it is counted and never seen by a client.
-
-    Arguments:
-        store: Holds the shadow model.
-        metrics: Where differences are counted.
-    """
-
-    def __init__(self, store: ModelStore, metrics: LiveMetrics) -> None:
-        self.store = store
-        self._metrics = metrics
-
-    async def compare(self, request: Request, answer: Answer, active: Engine) -> None:
-        """Scores a request that was answered and counts the differences."""
-        try:
-            outcome = self._compare(request, answer, active)
-        except MonocalError:
-            outcome = "refused"
-        except Exception as error:
-            log_failure("shadow failed", error)
-            outcome = "failed"
-        self._metrics.shadow_requests.labels(outcome).inc()
-
-    def _compare(self, request: Request, answer: Answer, active: Engine) -> str:
-        engine = self.store.engine
-        tasks = [task for task in answer.probabilities if task in engine.task_names]
-        if not tasks or engine.scores_are != active.scores_are:
-            return "incomparable"
-        if request.ids is not None and engine.vocabulary_fingerprint != active.vocabulary_fingerprint:
-            return "incomparable"
-        known = set(engine.field_names)
-        other = engine.calibrate(
-            replace(
-                request,
-                scores={task: request.scores[task] for task in tasks},
-                fields={name: column for name, column in request.fields.items() if name in known},
-                shared={name: value for name, value in request.shared.items() if name in known},
-                fusion=None,
-                other=None,
-            )
-        )
-        for task in tasks:
-            self._metrics.observe_difference(task, answer.probabilities[task], other.probabilities[task])
-        return "compared"
 
 
 @final
@@ -290,9 +208,7 @@ class Service:
     Attributes:
         settings: The service's settings.
         metrics: What `/metrics` tells.
-        store: The model that answers.
-        shadow: The model that only compares, if there is one.
-        feedback_rate: Bounds labels that come without a token.
+        stores: The models by the names that calls know them by: the one that answers and, if there is one, its shadow.
 
     Arguments:
         settings: The service's settings.
@@ -303,37 +219,32 @@ class Service:
         self.settings = settings
         forget_dead_workers()
         self.metrics = metrics = LiveMetrics()
-        self.store = ModelStore(
+
+        def count_load(model: str) -> Callable[[str], None]:
+            return lambda outcome: metrics.loads.labels(model, outcome).inc()
+
+        self._store = ModelStore(
             settings.name,
             settings.model,
             home / "model",
             missing_fields=settings.missing_fields,
             on_switch=metrics.follow,
-            on_load=lambda outcome: metrics.loads.labels(settings.name, outcome).inc(),
+            on_load=count_load(settings.name),
         )
-        self.shadow = None
+        self.stores = {settings.name: self._store}
         if settings.shadow is not None:
-            beside = ModelStore(
+            self.stores[SHADOW_NAME] = ModelStore(
                 SHADOW_NAME,
                 settings.shadow,
                 home / SHADOW_NAME,
                 missing_fields="unseen",
-                on_load=lambda outcome: metrics.loads.labels(SHADOW_NAME, outcome).inc(),
+                on_load=count_load(SHADOW_NAME),
             )
-            self.shadow = Shadow(beside, metrics)
-        self.feedback_rate = FeedbackRate(settings.feedback_rows_per_second)
 
     @property
     def engine(self) -> Engine:
-        return self.store.engine
-
-    @property
-    def stores(self) -> dict[str, ModelStore]:
-        """The models by the names that calls know them by."""
-        found = {self.settings.name: self.store}
-        if self.shadow is not None:
-            found[SHADOW_NAME] = self.shadow.store
-        return found
+        """The model that answers."""
+        return self._store.engine
 
     def calibrate(self, request: Request, engine: Engine) -> Answer:
         """Returns a whole answer or raises, and counts it."""
@@ -344,11 +255,43 @@ class Service:
         self.metrics.observe(answer)
         return answer
 
-    def after_answer(self, request: Request, answer: Answer) -> Callable[[], Awaitable[None]] | None:
-        """Returns what is left to do once an answer has gone out."""
-        if self.shadow is None:
-            return None
-        return partial(self.shadow.compare, request, answer, self.engine)
+    async def compare_with_shadow(self, request: Request, answer: Answer, active: Engine) -> None:
+        """Has the shadow score a request that was answered and counts the differences.
+
+        It runs after the answer has gone out, in the request's own turn, so it delays no answer it belongs to and
+        cannot pile up. Whatever goes wrong in it is counted and never seen by a client.
+
+        Arguments:
+            request: What was asked.
+            answer: What was answered.
+            active: The engine that answered.
+        """
+        try:
+            outcome = self._compare(request, answer, active, self.stores[SHADOW_NAME].engine)
+        except MonocalError:
+            outcome = "refused"
+        except Exception as error:
+            log_failure("shadow failed", error)
+            outcome = "failed"
+        self.metrics.shadow_requests.labels(outcome).inc()
+
+    def _compare(self, request: Request, answer: Answer, active: Engine, shadow: Engine) -> str:
+        tasks = [task for task in answer.probabilities if task in shadow.task_names]
+        has_other_ids = request.ids is not None and shadow.vocabulary_fingerprint != active.vocabulary_fingerprint
+        if not tasks or shadow.scores_are != active.scores_are or has_other_ids:
+            return "incomparable"
+        known = set(shadow.field_names)
+        asked = Request(
+            scores={task: request.scores[task] for task in tasks},
+            fields={name: column for name, column in request.fields.items() if name in known},
+            shared={name: value for name, value in request.shared.items() if name in known},
+            ids=request.ids,
+            sampling_rate=request.sampling_rate,
+        )
+        other = shadow.calibrate(asked).probabilities
+        for task in tasks:
+            self.metrics.observe_difference(task, answer.probabilities[task], other[task])
+        return "compared"
 
     def start(self) -> None:
         """Loads the models; raises if there is nothing sound to serve, and says so in the log."""
@@ -358,18 +301,13 @@ class Service:
     async def run(self) -> None:
         """Follows the models' folders and hands over metrics, until it is cancelled."""
         settings = self.settings
-        jobs = [self._tick()]
-        for store in self.stores.values():
-            watch = settings.watch or is_registry(store.folder)
-            jobs.append(store.follow(settings.watch_seconds, watch=watch))
-        tasks = [asyncio.create_task(job) for job in jobs]
         try:
-            await asyncio.gather(*tasks)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._tick())
+                for store in self.stores.values():
+                    watch = settings.watch or is_registry(store.folder)
+                    group.create_task(store.follow(settings.watch_seconds, watch=watch))
         finally:
-            for task in tasks:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
             faulthandler.cancel_dump_traceback_later()
             self.metrics.flush()
 
@@ -427,7 +365,3 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
 
 def _has_rate_column(engine: Engine) -> bool:
     return isinstance(engine.sampling_rate, str)
-
-
-def _log_drained(name: str, version: str, since: float) -> None:
-    log_event("model drained", model=name, version=version, seconds=round(time.monotonic() - since, 6))

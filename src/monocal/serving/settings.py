@@ -40,9 +40,8 @@ class Settings(msgspec.Struct, frozen=True):
         admin_port: A port of its own for admin calls and metrics, which are then not answered on `port`; 0 takes a free
             one. Health answers on both.
         admin_host: Address of the admin port; loopback by default.
-        token: Secret that admin calls and feedback must carry, in printable ASCII; without one admin calls are switched
-            off and feedback is taken from anybody, up to a rate. White space around it, as a mounted secret has, does
-            not belong to it.
+        token: Secret that admin calls and feedback must carry, in printable ASCII; without one they are switched off.
+            White space around it, as a mounted secret has, does not belong to it.
         watch: Whether the folder is polled for a new model.
         watch_seconds: How often, and how soon at the latest every worker serves a model that one of them loaded.
         shadow: A second model that scores the same traffic without answering it.
@@ -59,7 +58,6 @@ class Settings(msgspec.Struct, frozen=True):
         keep_alive_seconds: How long an idle connection stays open.
         drain_seconds: Time that requests in hand get to finish at shutdown.
         hang_seconds: How long one of several workers may stand still before it is replaced.
-        feedback_rows_per_second: Labels that a worker takes without a token; 0 takes none.
         access_log: Whether every request is logged (path, status, rows and duration; never values).
 
     Example:
@@ -95,7 +93,6 @@ class Settings(msgspec.Struct, frozen=True):
     keep_alive_seconds: Count = 30
     drain_seconds: Count = 30
     hang_seconds: Seconds = 30.0
-    feedback_rows_per_second: Annotated[int, Meta(ge=0)] = 1_000
     access_log: bool = False
 
     def __post_init__(self) -> None:

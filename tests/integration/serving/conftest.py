@@ -19,7 +19,7 @@ import monocal
 from monocal.lab.simulator import simulate_log
 from monocal.models import Fusion
 from monocal.serving import Settings
-from monocal.serving.logs import LOGGER, JsonLines
+from monocal.serving.telemetry import LOGGER, JsonLines
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 TASKS = {"click": ("click", "pctr"), "effective_view": ("effective_view", "pev"), "long_view": ("long_view", "plv")}
@@ -53,6 +53,9 @@ class Service:
             if found == name and expected == set(filter(None, inside.rstrip("}").split(","))):
                 return float(value)
         return None
+
+    def send_labels(self, said):
+        return self.post("/v1/feedback", json=said, headers={"authorization": f"Bearer {TOKEN}"})
 
     def get(self, path, **others):
         return self.request("GET", path, **others)
@@ -195,8 +198,8 @@ def start():
 
 @pytest.fixture(scope="session")
 def service(models):
-    """The service of all contracts: three tasks, six fields, a fusion rule, no token."""
-    found = Here(Settings(models / "one", name="model", max_rows=50, access_log=True))
+    """The service of all contracts: three tasks, six fields, a fusion rule."""
+    found = Here(Settings(models / "one", name="model", max_rows=50, access_log=True, token=TOKEN))
     yield found
     found.end()
 

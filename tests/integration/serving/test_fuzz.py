@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 SCRIPT = Path(__file__).parents[3] / "benchmarks" / "serving" / "body_fuzz.py"
 N_BODIES = 2_000
+TOKEN = "a token for the tests only"
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 TASKS = ["click", "effective_view", "long_view"]
 CALLS = ["/v1/calibrate", "/v1/feedback"]
@@ -59,7 +60,7 @@ def test_what_is_made_from_the_document_is_answered_as_it_says(service, path, mo
     @given(case=call.as_strategy(generation_mode=schemathesis.GenerationMode(mode)))
     def ask(case):
         content = case.body if isinstance(case.body, bytes) else json.dumps(case.body).encode("utf-8", "replace")
-        answer = service.post(path, content=content)
+        answer = service.post(path, content=content, headers={"authorization": f"Bearer {TOKEN}"})
         case.validate_response(answer, checks=asked)
 
     ask()

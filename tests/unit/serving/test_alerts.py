@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from monocal.serving.metrics import LiveMetrics
+from monocal.serving.telemetry import LiveMetrics
 
 HOME = Path(__file__).parents[3]
 RULES = yaml.safe_load((HOME / "deploy" / "alerts" / "monocal.rules.yml").read_text())["groups"][0]["rules"]

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from monocal.serving.logs import LOGGER, JsonLines, log_event, log_failure
+from monocal.serving.telemetry import LOGGER, JsonLines, log_event, log_failure
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import monocal
 from monocal.core.errors import MonocalWarning
 from monocal.reports.data import build_report
 from monocal.serving import Engine, Request
-from monocal.serving.metrics import LiveMetrics
+from monocal.serving.telemetry import LiveMetrics
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
@@ -43,7 +43,8 @@ def test_unseen_share_is_of_values_per_field(model, metrics):
     metrics.observe(answer_of(model, [0.1] * 3, site_id="site_1"))
     metrics.observe(answer_of(model, [0.1], site_id="never seen"))
     found = scraped(metrics)
-    assert found['monocal_field_unseen_share{field="site_id"}'] == pytest.approx(0.25)
+    assert found['monocal_field_unseen_total{field="site_id"}'] == 1.0
+    assert found['monocal_field_values_total{field="site_id"}'] == 4.0
     assert found["monocal_rows_total"] == 4.0
 
 
@@ -90,11 +91,14 @@ def test_the_service_and_the_report_find_the_same_drift(model, metrics, log):
     assert reported.value > 0.5
 
 
-def test_pcoc_is_undefined_until_there_is_a_positive(metrics):
+def test_feedback_adds_up_predictions_and_labels(metrics):
     metrics.observe_feedback("click", np.array([0.2, 0.4]), np.zeros(2))
-    assert math.isnan(scraped(metrics)['monocal_pcoc{task="click"}'])
     metrics.observe_feedback("click", np.array([0.6]), np.ones(1))
-    assert scraped(metrics)['monocal_pcoc{task="click"}'] == pytest.approx(1.2)
+    metrics.observe_feedback("click", np.array([]), np.array([]))
+    found = scraped(metrics)
+    assert found['monocal_feedback_window_sum{of="predictions",task="click"}'] == pytest.approx(1.2)
+    assert found['monocal_feedback_window_sum{of="labels",task="click"}'] == 1.0
+    assert found['monocal_feedback_rows_total{task="click"}'] == 3.0
 
 
 def test_every_model_is_named_with_its_version(metrics):
@@ -103,7 +107,7 @@ def test_every_model_is_named_with_its_version(metrics):
 
 WORKER = """
 import sys
-from monocal.serving.metrics import LiveMetrics, forget_dead_workers
+from monocal.serving.telemetry import LiveMetrics, forget_dead_workers
 forget_dead_workers()
 metrics = LiveMetrics()
 metrics.rows.inc(3)

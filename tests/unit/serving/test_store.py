@@ -52,7 +52,8 @@ def test_only_files_of_the_model_are_copied_and_two_versions_are_kept(folder, ma
     for weight in (5.0, 6.0):
         shutil.rmtree(folder)
         model.with_fusion(type(model.fusion)({"click": weight})).save(folder)
-        versions.append(asyncio.run(store.load()).version)
+        assert asyncio.run(store.load()) == "switched"
+        versions.append(store.engine.version)
     found = {path.name for path in (tmp_path / "copies").iterdir()}
     assert found == {"active", *versions[1:]}
 
@@ -71,8 +72,7 @@ def test_a_request_keeps_its_engine_and_the_old_one_is_freed_after_it(store, fol
         held = store.engine
         gone = weakref.ref(held)
         other(model).save(folder)
-        load = await store.load()
-        assert load.outcome == "switched"
+        assert await store.load() == "switched"
         assert store.engine is not held
         assert gone() is not None
         del held
@@ -112,7 +112,7 @@ def test_other_workers_follow_the_active_version_and_not_the_folder(store, folde
     second = make()
     second.start()
     other(model).save(folder)
-    assert asyncio.run(store.load()).outcome == "switched"
+    assert asyncio.run(store.load()) == "switched"
     model.save(folder)  # a publisher is quicker than the second worker
 
     async def follow():
@@ -154,9 +154,8 @@ def test_a_model_for_other_requests_is_refused(store, folder, model, log, what):
     if what != "fusion rule":
         different = different.with_fusion(type(model.fusion)({"click": 1.0}))
     different.save(folder)
-    load = asyncio.run(store.load())
-    assert load.outcome == "refused"
-    assert f"the new model asks for other requests than the one serving: {what}" in load.reason
+    assert asyncio.run(store.load()) == "refused"
+    assert f"the new model asks for other requests than the one serving: {what}" in store.last_refusal
 
 
 def test_a_full_disk_refuses_the_new_model_and_leaves_the_old_one(store, folder, model, monkeypatch):
@@ -165,7 +164,8 @@ def test_a_full_disk_refuses_the_new_model_and_leaves_the_old_one(store, folder,
 
     other(model).save(folder)
     monkeypatch.setattr("monocal.serving.service.tempfile.mkdtemp", full)
-    load = asyncio.run(store.load())
-    assert (load.outcome, load.version) == ("refused", store.engine.version)
-    assert load.reason == "the model folder cannot be copied: No space left on device; nothing was loaded"
+    version = store.engine.version
+    assert asyncio.run(store.load()) == "refused"
+    assert store.engine.version == version
+    assert store.last_refusal == "the model folder cannot be copied: No space left on device; nothing was loaded"
     assert Path(folder).exists()

@@ -1,16 +1,20 @@
-"""What a service says about itself at `/metrics`, in Prometheus' text form.
+"""What a service says about itself: structured logs, and numbers at `/metrics` in Prometheus' text form.
+
+A line of the log is one JSON object and never holds a feature value.
 
 Several workers share one port, so a scrape reaches one of them by chance. prometheus-client's multiprocess mode (a
 folder of memory-mapped files, named by `PROMETHEUS_MULTIPROC_DIR`) lets that one answer for all: counters add up over
-workers and survive a worker's death, and running sums add up over the living ones. Ratios such as drift and PCOC are
-worked out from the added sums at scrape time, never averaged.
+workers and survive a worker's death, and running sums add up over the living ones. What is a ratio of sums, such as
+PCOC or the share of unseen values, is left to Prometheus; the drift of scores is worked out here at scrape time.
 """
 
 from __future__ import annotations
 
-import math
+import json
+import logging
 import os
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +30,8 @@ from monocal.core.scores import Floats
 from monocal.metrics.drift import stability_index
 from monocal.serving.engine import Answer, Engine
 
+LOGGER = logging.getLogger("monocal.serving")
+
 METRICS_FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """Where prometheus-client looks for the folder in which workers add up their metrics."""
 
@@ -38,6 +44,55 @@ _ROWS_AT_ONCE = 2048
 
 DIFFERENCES = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 """Thresholds on |active − shadow| that are counted."""
+
+
+@final
+class JsonLines(logging.Formatter):
+    """Writes time, level, process and event, then the facts handed over with `log_event`.
+
+    Of an exception only its type and place are written: its message may quote what a client sent.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "process": record.process,
+            "event": record.getMessage(),
+        }
+        line.update(getattr(record, "facts", {}))
+        if record.exc_info and record.exc_info[0] is not None:
+            line["exception"] = record.exc_info[0].__name__
+            line["where"] = _place(record.exc_info[2])
+        return json.dumps(line, default=str)
+
+
+_TO_STANDARD_ERROR = {"handlers": ["stderr"], "level": "INFO", "propagate": False}
+
+LOGGING: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"json": {"()": JsonLines}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "json"}},
+    "loggers": {"monocal.serving": _TO_STANDARD_ERROR, "uvicorn.error": _TO_STANDARD_ERROR},
+}
+"""What the server gives to `logging.config.dictConfig` in every process."""
+
+
+def log_event(event: str, /, *, level: int = logging.INFO, **facts: Any) -> None:
+    """Logs an event with facts about it."""
+    LOGGER.log(level, event, extra={"facts": facts})
+
+
+def log_failure(event: str, error: BaseException, /, **facts: Any) -> None:
+    """Logs an unexpected error by type and place."""
+    LOGGER.error(event, exc_info=error, extra={"facts": facts})
+
+
+def _place(traceback: Any) -> str:
+    while traceback is not None and traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    return "" if traceback is None else f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}"
 
 
 @final
@@ -79,10 +134,6 @@ class LiveMetrics:
         self._engine: Engine | None = None
         self._waiting: list[Answer] = []
         self._n_waiting_rows = 0
-        self._of_requests: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
-        self._unseen: np.ndarray[Any, np.dtype[np.int64]] = np.zeros(0, dtype=np.int64)
-        self._n_rows = 0
-        self._edges: dict[str, Floats] = {}
         self._bins: dict[str, RecentSums] = {}
         self._feedback: dict[str, RecentSums] = {}
 
@@ -93,11 +144,7 @@ class LiveMetrics:
             for place in range(sums.values.size):
                 self.score_rows.labels(task, str(place)).set(0.0)
         self._engine = engine
-        self._unseen = np.zeros(len(engine.field_names), dtype=np.int64)
-        self._edges = {
-            task: np.asarray(facts["score_edges_logit"], dtype=np.float64) for task, facts in _fit_facts(engine).items()
-        }
-        self._bins = {task: RecentSums(edges.size + 1) for task, edges in self._edges.items()}
+        self._bins = {task: RecentSums(len(facts["score_shares"])) for task, facts in _fit_facts(engine).items()}
 
     def observe(self, answer: Answer) -> None:
         """Counts what one request brought."""
@@ -106,31 +153,31 @@ class LiveMetrics:
         self._waiting.append(answer)
         self._n_waiting_rows += answer.n_rows
         if self._n_waiting_rows >= _ROWS_AT_ONCE:
-            self._add_up()
+            self.flush()
 
     def observe_request(self, endpoint: str, status: int, seconds: float) -> None:
         """Counts one request by its outcome and its duration."""
-        key = endpoint, status
-        if key not in self._of_requests:
-            self._of_requests[key] = self.requests.labels(endpoint, str(status)), self.seconds.labels(endpoint)
-        n_requests, durations = self._of_requests[key]
-        n_requests.inc()
-        durations.observe(seconds)
+        self.requests.labels(endpoint, str(status)).inc()
+        self.seconds.labels(endpoint).observe(seconds)
 
-    def _add_up(self) -> None:
-        """Counts the answers that wait."""
+    def flush(self) -> None:
+        """Adds up the answers that wait and hands the sums to Prometheus."""
         answers, self._waiting = self._waiting, []
-        self._n_rows += self._n_waiting_rows
-        self._n_waiting_rows = 0
-        if not answers:
+        n_rows, self._n_waiting_rows = self._n_waiting_rows, 0
+        if self._engine is None or not answers:
             return
-        self._unseen += np.count_nonzero(np.concatenate([answer.ids for answer in answers]) == 0, axis=0)
-        for task, edges in self._edges.items():
-            parts = [answer.logits[task] for answer in answers if task in answer.logits]
-            if parts:
-                bins = self._bins[task]
-                places = np.searchsorted(edges, np.concatenate(parts))
-                bins.add(np.bincount(places, minlength=bins.values.size).astype(np.float64), places.size)
+        self.rows.inc(n_rows)
+        n_unseen = np.count_nonzero(np.concatenate([answer.ids for answer in answers]) == 0, axis=0)
+        for field, n in zip(self._engine.field_names, n_unseen.tolist(), strict=True):
+            self.field_values.labels(field).inc(n_rows)
+            self.field_unseen.labels(field).inc(n)
+        for task, facts in _fit_facts(self._engine).items():
+            if parts := [answer.logits[task] for answer in answers if task in answer.logits]:
+                places = np.searchsorted(facts["score_edges_logit"], np.concatenate(parts))
+                sums = self._bins[task]
+                sums.add(np.bincount(places, minlength=sums.values.size).astype(np.float64), places.size)
+                for place, value in enumerate(sums.values.tolist()):
+                    self.score_rows.labels(task, str(place)).set(value)
 
     def observe_feedback(self, task: str, probabilities: Floats, labels: Floats) -> None:
         """Counts labels that were sent back with the probabilities they belong to."""
@@ -154,22 +201,6 @@ class LiveMetrics:
         if active.argmax() != shadow.argmax():
             self.shadow_first.labels(task).inc()
 
-    def flush(self) -> None:
-        """Hands what was added up to Prometheus."""
-        if self._engine is None:
-            return
-        self._add_up()
-        if self._n_rows:
-            self.rows.inc(self._n_rows)
-            for field, n_unseen in zip(self._engine.field_names, self._unseen.tolist(), strict=True):
-                self.field_values.labels(field).inc(self._n_rows)
-                self.field_unseen.labels(field).inc(n_unseen)
-            self._n_rows = 0
-            self._unseen[:] = 0
-        for task, sums in self._bins.items():
-            for place, value in enumerate(sums.values.tolist()):
-                self.score_rows.labels(task, str(place)).set(value)
-
     def exposition(self, versions: Mapping[str, str]) -> bytes:
         """Returns the text of a scrape.
 
@@ -180,43 +211,27 @@ class LiveMetrics:
         folder = os.environ.get(METRICS_FOLDER_VARIABLE)
         source = self.registry if folder is None else MultiProcessCollector(None, folder)  # type: ignore[no-untyped-call]
         found = [*source.collect()]
-        metrics = [*found, *self._derived(found), _info(versions)]
+        metrics = [*found, *self._drift(found), _info(versions)]
         return generate_latest(SimpleNamespace(collect=lambda: metrics))
 
-    def _derived(self, found: Iterable[Metric]) -> list[Metric]:
-        sums = {_key(sample.name, **sample.labels): sample.value for metric in found for sample in metric.samples}
-        labels_of: dict[str, list[dict[str, str]]] = {}
-        for name, labels in sums:
-            labels_of.setdefault(name, []).append(dict(labels))
-        unseen = GaugeMetricFamily("monocal_field_unseen_share", "Share of values without an id.", labels=["field"])
-        values = "monocal_field_values_total"
-        for label in labels_of.get(values, []):
-            total = sums[_key(values, **label)]
-            if total > 0.0:
-                n_unseen = sums.get(_key("monocal_field_unseen_total", **label), 0.0)
-                unseen.add_metric([label["field"]], n_unseen / total)
-        pcoc = GaugeMetricFamily("monocal_pcoc", "Recent predictions over recent labels.", labels=["task"])
-        for task in {label["task"] for label in labels_of.get("monocal_feedback_window_sum", [])}:
-            predicted, positives = (
-                sums.get(_key("monocal_feedback_window_sum", task=task, of=of), 0.0) for of in ("predictions", "labels")
-            )
-            pcoc.add_metric([task], predicted / positives if positives > 0.0 else math.nan)
-        return [unseen, pcoc, *self._drift(sums)]
-
-    def _drift(self, sums: Mapping[tuple[str, Any], float]) -> list[Metric]:
-        psi = GaugeMetricFamily(
-            "monocal_score_drift_psi", "Population stability of recent scores against fit time.", labels=["task"]
-        )
-        noise = GaugeMetricFamily(
-            "monocal_score_drift_noise", "The index to expect from chance alone.", labels=["task"]
-        )
+    def _drift(self, found: Iterable[Metric]) -> list[Metric]:
+        """Returns how far the scores of all workers together are from those of the fit."""
+        text = "Population stability of recent scores against fit time."
+        psi = GaugeMetricFamily("monocal_score_drift_psi", text, labels=["task"])
+        text = "The index to expect from chance alone."
+        noise = GaugeMetricFamily("monocal_score_drift_noise", text, labels=["task"])
+        samples = [sample for metric in found for sample in metric.samples]
+        counts = {
+            (sample.labels["task"], int(sample.labels["bin"])): sample.value
+            for sample in samples
+            if sample.name == "monocal_score_window_rows"
+        }
         for task, facts in _fit_facts(self._engine).items():
             shares = np.asarray(facts["score_shares"], dtype=np.float64)
-            keys = [_key("monocal_score_window_rows", task=task, bin=str(place)) for place in range(shares.size)]
-            counts = np.array([sums.get(key, 0.0) for key in keys])
-            found = stability_index(shares * facts["n_rows"], counts)
-            psi.add_metric([task], found.value)
-            noise.add_metric([task], found.noise)
+            recent = np.array([counts.get((task, place), 0.0) for place in range(shares.size)])
+            drift = stability_index(shares * facts["n_rows"], recent)
+            psi.add_metric([task], drift.value)
+            noise.add_metric([task], drift.noise)
         return [psi, noise]
 
 
@@ -257,10 +272,6 @@ def forget_dead_workers() -> None:
             os.kill(process_id, 0)
         except ProcessLookupError:
             mark_process_dead(process_id)  # type: ignore[no-untyped-call]
-
-
-def _key(name: str, **labels: str) -> tuple[str, Any]:
-    return name, tuple(sorted(labels.items()))
 
 
 def _fit_facts(engine: Engine | None) -> dict[str, Any]:
