@@ -17,7 +17,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.tables.places import open_place
+from monocal.tables.files import open_place
 from monocal.tables.source import open_table
 
 FIELDS = ["site_id", "country"]

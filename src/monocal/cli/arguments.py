@@ -212,7 +212,7 @@ def model_and_table(paths: Sequence[str]) -> tuple[str | None, Any]:
         >>> model_and_table(["a.parquet", "b.parquet"])
         (None, ['a.parquet', 'b.parquet'])
     """
-    from monocal.tables.writer import WRITABLE_ENDINGS
+    from monocal.tables.files import WRITABLE_ENDINGS
 
     is_table = len(paths) == 1 or paths[0].lower().endswith(WRITABLE_ENDINGS)
     return (None, table(paths)) if is_table else (paths[0], table(paths[1:]))

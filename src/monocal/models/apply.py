@@ -22,9 +22,8 @@ from monocal.core.scores import RowIntervals, ScoreSpace, check_level
 from monocal.models.model import Model, batch_intervals
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import RawRows, numbers_in
-from monocal.tables.places import PARQUET_ENDINGS
+from monocal.tables.files import PARQUET_ENDINGS, output_table, typed_columns, write_table
 from monocal.tables.source import BATCH_ROWS, TableLike, TableStream, open_table
-from monocal.tables.writer import output_table, typed_columns, write_table
 
 FUSED_COLUMN = "fused_score"
 ENDS = ("lower", "upper")

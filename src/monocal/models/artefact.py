@@ -27,7 +27,7 @@ from monocal.core.numbers import plain_values
 from monocal.core.scores import Floats
 from monocal.models.facts import Counts
 from monocal.models.model import Fusion, Model, TaskModel
-from monocal.tables.places import open_place
+from monocal.tables.files import open_place
 from monocal.tables.vocabulary_file import INDEXED_VALUES, read_vocabulary, vocabulary_bytes
 
 SCHEMA_VERSION = 2

@@ -151,20 +151,13 @@ def distinct_text(column: pa.Array, name: str) -> tuple[pa.Array, NDArray[np.int
         >>> values.to_pylist(), counts.tolist(), which.tolist()
         (['7', '8', None], [2, 1, 1], [0, 1, 0, 2])
     """
-    column = column.cast(pa.string()) if pa.types.is_null(column.type) else plain_array(column)
-    coded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    n_values = len(coded.dictionary)
-    codes = codes_of(coded)
-    counts = np.bincount(codes, minlength=n_values + 1)
-    used = np.flatnonzero(counts)
-    place = np.zeros(n_values + 1, dtype=np.int64)
-    place[used] = np.arange(len(used))
-    has_null = bool(used.size and used[-1] == n_values)
-    taken = coded.dictionary if len(used) == n_values else coded.dictionary.take(pa.array(used[used < n_values]))
-    text = as_text(taken, name)
-    if has_null:
+    found = coded(plain_array(column))
+    codes = codes_of(found)
+    counts = np.bincount(codes, minlength=len(found.dictionary))
+    text = as_text(found.dictionary, name)
+    if len(counts) > len(text):
         text = pa.concat_arrays([text, pa.nulls(1, pa.string())])
-    return text, counts[used], place[codes]
+    return text, counts, codes
 
 
 @final
@@ -277,21 +270,17 @@ def coded(column: pa.Array) -> pa.DictionaryArray:
         >>> found.indices.to_pylist(), found.dictionary.to_pylist()
         ([0, None, 1, 0], ['b', 'a'])
     """
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    common = _common_type(kind)
     if not pa.types.is_dictionary(column.type):
-        return column.cast(common).dictionary_encode()
-    n_values = len(column.dictionary)
-    codes = codes_of(column)
-    first = np.full(n_values + 1, len(codes), dtype=np.int64)
-    first[codes[::-1]] = np.arange(len(codes))[::-1]
-    order = np.argsort(first[:n_values], kind="stable")[: int(np.count_nonzero(first[:n_values] < len(codes)))]
-    values = column.dictionary.take(pa.array(order)).cast(common)
+        return column.cast(_common_type(column.type)).dictionary_encode()
+    common = _common_type(column.type.value_type)
+    used = pc.unique(column.indices).drop_null()
+    values = column.dictionary.take(used).cast(common)
     if values.null_count or len(pc.unique(values)) < len(values):
         return column.dictionary_decode().cast(common).dictionary_encode()
-    place = np.zeros(n_values + 1, dtype=np.int32)
-    place[order] = np.arange(len(order), dtype=np.int32)
-    indices = pa.array(place[codes], mask=codes == n_values if column.null_count else None)
+    codes = codes_of(column)
+    place = np.zeros(len(column.dictionary) + 1, dtype=np.int32)
+    place[used.to_numpy()] = np.arange(len(used), dtype=np.int32)
+    indices = pa.array(place[codes], mask=codes == len(column.dictionary) if column.null_count else None)
     return pa.DictionaryArray.from_arrays(indices, values)
 
 

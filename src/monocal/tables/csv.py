@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, final, get_args
+from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.columns import RawRows, check_names
-from monocal.tables.places import DataFile, blocks_of_lines, not_readable, reading
+from monocal.tables.files import DataFile, not_readable, reading
 from monocal.tables.texts import holds_numbers
 
 OnError = Literal["raise", "skip"]
@@ -34,6 +35,7 @@ _EXAMPLES_KEPT = 10
 BLOCK_BYTES = 1 << 24
 _LOOKED_AT_BYTES = 1 << 20
 _LONGEST_HEADER = 1 << 20
+_LONGEST_LINE = 1 << 28
 _LONGEST_VALUE = 1 << 24
 """A value with line breaks that goes on for more counts as a quote that somebody forgot to close."""
 
@@ -191,6 +193,54 @@ def csv_rows(
         if of_numbers is None:
             of_numbers = frozenset(name for name in categories if name in inside and holds_numbers(batch.column(name)))
         yield RawRows(file.with_parts(batch, wanted), file.name, lines, "line", of_numbers)
+
+
+def blocks_of_lines(
+    file: DataFile, n_bytes: int, longest: int = _LONGEST_LINE, on_bytes: Callable[[int], None] | None = None
+) -> Iterator[tuple[bytes, bool]]:
+    """Yields blocks of whole lines, the last of them perhaps empty; says how far the file, packed or not, was read."""
+    open_line: list[bytes] = []  # pieces, because joining them with every block would cost the square of their length
+    n_reported, n_open, has_returns = 0, 0, None
+    with reading(file.name, "text rows"), file.open() as opened, _unpacked(opened, file.path) as stream:
+        while chunk := stream.read(n_bytes):
+            if has_returns is None:
+                chunk += stream.read(1) if chunk.endswith(b"\r") else b""
+                has_returns = _ends_in_returns(chunk)
+            if has_returns:
+                chunk = chunk.replace(b"\r", b"\n")
+            position = opened.tell()
+            if on_bytes is not None:
+                on_bytes(position - n_reported)
+            n_reported = position
+            cut = chunk.rfind(b"\n") + 1
+            if cut:
+                yield b"".join([*open_line, chunk[:cut]]), False
+                open_line, n_open = [], 0
+            open_line.append(chunk[cut:])
+            n_open += len(chunk) - cut
+            if n_open > longest:
+                got = f"{file.name}, with a line of more than {longest >> 20} MiB"
+                raise InvalidInput.of("table", got, "lines", "check the file")
+    yield b"".join([*open_line, b"\n"]) if n_open else b"", True
+
+
+def _ends_in_returns(text: bytes) -> bool | None:
+    r"""Whether lines end with carriage returns alone, as the first end of a line tells; None if there is none yet.
+
+    Example:
+        >>> [_ends_in_returns(text) for text in (b"a,b\r1,2\r", b"a,b\r\n1,2", b"a,b\n", b"a,")]
+        [True, False, False, None]
+    """
+    first = re.search(rb"\r\n?|\n", text)
+    return None if first is None else first[0] == b"\r"
+
+
+def _unpacked(file: pa.NativeFile, path: str) -> AbstractContextManager[Any]:
+    for ending, codec in ((".gz", "gzip"), (".zst", "zstd"), (".bz2", "bz2")):
+        if path.lower().endswith(ending):
+            packed: AbstractContextManager[Any] = pa.CompressedInputStream(file, codec)
+            return packed
+    return nullcontext(file)
 
 
 class _Parser:

@@ -23,7 +23,7 @@ from monocal.core.files import is_uri
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import RawRows, check_names, kind_of, plain_schema, with_places
 from monocal.tables.csv import CsvFormat, RowProblems, csv_rows, csv_schema
-from monocal.tables.places import (
+from monocal.tables.files import (
     CSV_ENDINGS,
     PARQUET_ENDINGS,
     DataFile,

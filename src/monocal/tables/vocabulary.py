@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -21,29 +21,6 @@ from monocal.tables.categories import EncodedColumn, as_text, distinct_text, enc
 from monocal.tables.columns import numbers_or_nan
 from monocal.tables.texts import FALSE, TRUE
 from monocal.tables.value_index import ValueIndex, hash_text, is_long, most_frequent, without_long_texts
-
-
-def other_spellings(ids_of: Callable[[pa.Array], Ids]) -> dict[str, int]:
-    """Returns spellings of true and false that are not among a field's values, with the id of the one that is.
-
-    A data frame's True comes out of a CSV file as another text than out of a Parquet file. Where a field has several
-    spellings of one boolean among its values, they were different values when it was learned, and nothing is added.
-
-    Arguments:
-        ids_of: Ids of texts among the values, 0 for one that is not there.
-
-    Example:
-        >>> import numpy as np
-        >>> other_spellings(lambda texts: np.array([7 if text == "True" else 0 for text in texts.to_pylist()]))
-        {'true': 7, 'TRUE': 7}
-    """
-    found: dict[str, int] = {}
-    for words in (TRUE, FALSE):
-        ids = ids_of(pa.array(words)).tolist()
-        known = [place for place in ids if place > 0]
-        if len(known) == 1:
-            found |= {word: known[0] for word, place in zip(words, ids, strict=True) if place == 0}
-    return found
 
 
 @final
@@ -193,8 +170,18 @@ class FieldVocabulary:
 
     @cached_property
     def spellings(self) -> dict[str, int]:
-        """Ids of true and false in spellings that are not among the values; see `other_spellings`."""
-        return {} if self.n_buckets is not None else other_spellings(self._ids_of_values)
+        """Spellings of true and false that are not among the values, with the id of the one that is.
+
+        A data frame's True comes out of a CSV file as another text than out of a Parquet file. Where a field has
+        several spellings of one boolean among its values, they were different values when it was learned.
+        """
+        found: dict[str, int] = {}
+        for words in (TRUE, FALSE) if self.n_buckets is None else ():
+            ids = self._ids_of_values(pa.array(words)).tolist()
+            known = [place for place in ids if place]
+            if len(known) == 1:
+                found |= {word: known[0] for word, place in zip(words, ids, strict=True) if not place}
+        return found
 
     @cached_property
     def index(self) -> ValueIndex:

@@ -18,8 +18,8 @@ from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables import csv as module
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import CsvFormat, RowProblems, csv_rows
+from monocal.tables.files import csv_header, csv_lines, typed_columns
 from monocal.tables.source import open_table
-from monocal.tables.writer import csv_header, csv_lines, typed_columns
 
 MB = 1 << 20
 

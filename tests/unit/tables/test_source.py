@@ -12,10 +12,10 @@ import monocal
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.tables.categories import as_text
 from monocal.tables.columns import numbers_in
+from monocal.tables.files import write_table
 from monocal.tables.roles import Roles
 from monocal.tables.source import open_table
 from monocal.tables.table import Table
-from monocal.tables.writer import write_table
 
 ROWS = {"click": [0, 1, 0], "site": ["a", "b", "a"]}
 N = 400

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput
-from monocal.tables.writer import write_table
+from monocal.tables.files import write_table
 
 BATCH = pa.record_batch({"p": [0.1, 0.2], "site": ["a", "b"]})
 

@@ -28,7 +28,7 @@ from monocal.lab.prepare.steps import (
 from monocal.tables.checks import doubts_about_fields, warn_about
 from monocal.tables.csv import OnError
 from monocal.tables.encoded import ENCODED_LOG, VOCABULARY, LogManifest
-from monocal.tables.places import is_parquet
+from monocal.tables.files import is_parquet
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, TableStream, open_table
 from monocal.tables.vocabulary_file import save_vocabulary

@@ -19,7 +19,7 @@ from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.format import fingerprint
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import OnError, RowProblems
-from monocal.tables.places import find_files, is_parquet
+from monocal.tables.files import find_files, is_parquet
 from monocal.tables.roles import Roles
 from monocal.tables.source import TableLike, TableStream, open_table
 
