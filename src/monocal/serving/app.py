@@ -211,6 +211,7 @@ async def health(_http: HttpRequest) -> Response:
 async def metrics(http: HttpRequest) -> Response:
     """Answers a Prometheus scrape."""
     service = _service(http)
+    service.metrics.follow(service.engine)
     versions = {name: store.engine.version for name, store in service.stores.items()}
     return Response(service.metrics.exposition(versions), media_type=CONTENT_TYPE_LATEST)
 
@@ -304,32 +305,12 @@ def run(settings: Settings) -> None:
             sockets.append(stack.enter_context(_open(settings.admin_host, settings.admin_port)))
             taken["admin_port"] = sockets[1].getsockname()[1]
         settings = msgspec.structs.replace(settings, **taken)
-        home = Path(stack.enter_context(_temporary_folder()))
-        config = ServerConfig(settings, home)
-        log_event("listening", host=settings.host, workers=settings.workers, model=settings.name, **taken)
-        if settings.workers == 1:
-            stack.enter_context(_signals_end_here())
-            uvicorn.Server(config).run(sockets=sockets)
-        else:
-            _run_workers(config, sockets, home)
-    log_event("stopped")
-
-
-class ServerConfig(uvicorn.Config):  # type: ignore[misc]
-    """How uvicorn runs the application, in every process; it is what a worker is started with.
-
-    Arguments:
-        settings: The service's settings.
-        home: A folder for copies of models, the same for all workers.
-    """
-
-    def __init__(self, settings: Settings, home: Path) -> None:
-        self.settings = settings
-        super().__init__(
+        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="monocal-")))
+        config = uvicorn.Config(
             partial(create_app, settings, home),
             factory=True,
             workers=settings.workers,
-            http=BoundedProtocol,
+            http=partial(BoundedProtocol, settings),
             ws="none",
             lifespan="on",
             backlog=BACKLOG,
@@ -341,6 +322,19 @@ class ServerConfig(uvicorn.Config):  # type: ignore[misc]
             timeout_graceful_shutdown=settings.drain_seconds,
             timeout_worker_healthcheck=settings.hang_seconds,
         )
+        log_event("listening", host=settings.host, workers=settings.workers, model=settings.name, **taken)
+        if settings.workers == 1:
+            stack.enter_context(_signals_end_here())
+            uvicorn.Server(config).run(sockets=sockets)
+        else:
+            (home / "metrics").mkdir()
+            # workers find this in their environment; a request is scored on one thread, workers are the parallelism
+            os.environ.update(PROMETHEUS_MULTIPROC_DIR=str(home / "metrics"), OMP_NUM_THREADS="1")
+            supervisor = Workers(config, sockets)
+            supervisor.run()
+            if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
+                raise ServiceStopped("a worker could not start; the log lines above say why")
+    log_event("stopped")
 
 
 class Workers(Multiprocess):  # type: ignore[misc]
@@ -355,37 +349,12 @@ class Workers(Multiprocess):  # type: ignore[misc]
 
 def _open(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
-    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind((host, port))
-        opened.listen(BACKLOG)
+        opened = socket.create_server((host, port), family=family, backlog=BACKLOG)
     except OSError as error:
-        opened.close()
         raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
-    return opened
-
-
-def _run_workers(config: ServerConfig, sockets: list[socket.socket], home: Path) -> None:
-    """Runs uvicorn's supervisor; what workers find in their environment is set before they start."""
-    metrics = home / "metrics"
-    metrics.mkdir()
-    # a request is scored on one thread; workers are the parallelism
-    os.environ.update(PROMETHEUS_MULTIPROC_DIR=str(metrics), OMP_NUM_THREADS="1")
-    supervisor = Workers(config, sockets)
-    supervisor.run()
-    if any(process.exitcode == STARTUP_FAILURE for process in supervisor.processes):
-        raise ServiceStopped("a worker could not start; the log lines above say why")
-
-
-def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
-    try:
-        return tempfile.TemporaryDirectory(prefix="monocal-")
-    except OSError as error:
-        raise ServiceStopped(
-            f"the temporary folder cannot be used ({error.strerror}). Hint: free it, or set TMPDIR"
-        ) from error
+    # looked at anew it says that it is TCP: asyncio switches Nagle's delay off only then; with it an answer takes 40 ms
+    return socket.socket(fileno=opened.detach())
 
 
 @contextmanager

@@ -90,7 +90,9 @@ class FieldEncoder:
             else:
                 if self._table is not None and self._table.find(texts, layout.columns, layout.n_varying, ids):
                     return ids
-        all_columns = {name: _column(column, n_rows, name) for name, column in fields.items()}
+        all_columns = {name: as_list(column, f"field {name!r}") for name, column in fields.items()}
+        for name, column in all_columns.items():
+            check_n_rows(f"field {name!r}", len(column), n_rows)
         all_columns |= {name: [value] for name, value in shared.items()}
         return self._encode_mixed(all_columns, layout, ids)
 
@@ -128,17 +130,12 @@ class FieldEncoder:
                 raise UnknownName.among("field", name, self._fields)
         twice = next((name for name in fields if name in shared), None)
         if twice is not None:
-            raise InvalidInput.of(
-                f"field {twice!r}", "values under both fields and shared", "one of the two", "drop one"
-            )
+            got = "values under both fields and shared"
+            raise InvalidInput.of(f"field {twice!r}", got, "one of the two", "drop one")
         missing = next((name for name in self._fields if name not in fields and name not in shared), None)
         if missing is not None and self._refuses_missing:
-            raise InvalidInput.of(
-                f"field {missing!r}",
-                "no values",
-                "every field the model was fitted on",
-                'send it under fields or shared, or start the service with missing fields taken as "unseen"',
-            )
+            hint = 'send it under fields or shared, or start the service with missing fields taken as "unseen"'
+            raise InvalidInput.of(f"field {missing!r}", "no values", "every field the model was fitted on", hint)
         varying, single = (
             [self._places[name] for name in part if not isinstance(self._fields[name], NumericField)]
             for part in (fields, shared)
@@ -266,12 +263,9 @@ def _text_of(value: Any, name: str) -> str | None:
         return str(int(number))
     if np.isnan(number):
         return None
-    raise InvalidInput.of(
-        f"field {name!r}",
-        "an integer beyond 64 bits" if isinstance(value, int) else shown(value),
-        "text, an integer, true, false or null",
-        "send the category as text; a quantity is a field that the model was fitted on with numeric",
-    )
+    got = "an integer beyond 64 bits" if isinstance(value, int) else shown(value)
+    hint = "send the category as text; a quantity is a field that the model was fitted on with numeric"
+    raise InvalidInput.of(f"field {name!r}", got, "text, an integer, true, false or null", hint)
 
 
 def _number_of(value: Any, name: str) -> float:
@@ -283,29 +277,22 @@ def _number_of(value: Any, name: str) -> float:
             return float(value)
         except OverflowError:
             return float("inf") if value > 0 else float("-inf")
-    raise InvalidInput.of(
-        f"field {name!r}",
-        shown(repr(value) if isinstance(value, str) else value),
-        "a number or null",
-        "send 9.5, not the text of it",
-    )
+    got = shown(repr(value) if isinstance(value, str) else value)
+    raise InvalidInput.of(f"field {name!r}", got, "a number or null", "send 9.5, not the text of it")
 
 
-def _column(column: Any, n_rows: int, name: str) -> list[Any]:
-    values: list[Any]
+def as_list(column: Any, argument: str) -> list[Any]:
+    """Returns the values of a list, a tuple or an array; a single value is refused."""
     if isinstance(column, np.ndarray) and column.ndim == 1:
-        values = column.tolist()
-    elif isinstance(column, Sequence) and not isinstance(column, str | bytes | bytearray):
-        values = list(column)
-    else:
-        raise InvalidInput.of(
-            f"field {name!r}", f"a {type(column).__name__}", "a list with one value per candidate", "wrap it in a list"
-        )
-    if len(values) != n_rows:
-        raise InvalidInput.of(
-            f"field {name!r}",
-            f"{len(values)} values",
-            f"{n_rows}, one per candidate",
-            "send a value that all candidates share once, under shared",
-        )
-    return values
+        return list(column.tolist())
+    if isinstance(column, Sequence) and not isinstance(column, str | bytes | bytearray):
+        return list(column)
+    got = f"a {type(column).__name__}"
+    raise InvalidInput.of(argument, got, "a list with one value per candidate", "wrap it in a list")
+
+
+def check_n_rows(argument: str, n: int, n_rows: int) -> None:
+    """Refuses a column that has not one value per candidate."""
+    if n != n_rows:
+        hint = "send one per candidate; a value that all candidates share goes once under shared"
+        raise InvalidInput.of(argument, f"{n} values", f"{n_rows}, one per candidate", hint)

@@ -25,7 +25,7 @@ from monocal.core.scores import (
 )
 from monocal.models.artefact import load_model, verify_model
 from monocal.models.model import Fusion, Model
-from monocal.serving.encode import FieldEncoder, Value
+from monocal.serving.encode import FieldEncoder, Value, as_list, check_n_rows
 
 MissingFields = Literal["refuse", "unseen"]
 """What a request without one of the model's fields gets: a refusal, or an answer as for an unseen value."""
@@ -188,34 +188,22 @@ class Engine:
             if not logits:
                 n_rows = z.shape[0]
                 shift = self._shift(request, n_rows)
-            elif z.shape[0] != n_rows:
-                raise InvalidInput.of(
-                    f"scores of {task!r}",
-                    f"{z.shape[0]} numbers",
-                    f"{n_rows}, as many as the other tasks have",
-                    "send one score per candidate and task",
-                )
+            else:
+                check_n_rows(f"scores of {task!r}", z.shape[0], n_rows)
             logits[task] = z if shift is None else z + shift
         if not n_rows:
-            raise InvalidInput.of(
-                "scores",
-                "no candidates" if logits else "no task",
-                "at least one score",
-                f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}",
-            )
+            got = "no candidates" if logits else "no task"
+            hint = f"send one number per candidate for one or more of the tasks {', '.join(self.task_names)}"
+            raise InvalidInput.of("scores", got, "at least one score", hint)
         return logits
 
     def _task_logits(self, scores: Any, task: str) -> Floats:
         """Returns the logits of one task's scores as an array of its own: compiled loops know no other."""
         argument = f"scores of {task!r}"
+        if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
+            return to_logits(np.array(scores, dtype=np.float64), self.scores_are, argument, _HINT)
         if type(scores) is not list:
-            if isinstance(scores, np.ndarray) and scores.dtype.kind in "fiu":
-                return to_logits(np.array(scores, dtype=np.float64), self.scores_are, argument, _HINT)
-            if not isinstance(scores, Sequence | np.ndarray) or isinstance(scores, str | bytes):
-                raise InvalidInput.of(
-                    argument, f"a {type(scores).__name__}", "a list of numbers", "send one number per candidate"
-                )
-            scores = list(scores)
+            scores = as_list(scores, argument)
         if not _NUMBERS.issuperset(map(type, scores)):
             _check_numbers(scores, argument)
         return to_logits(scores, self.scores_are, argument, _HINT)
@@ -224,12 +212,9 @@ class Engine:
         if request.sampling_rate is not None:
             return sampling_shift(request.sampling_rate, n_rows)
         if isinstance(self.sampling_rate, str):
-            raise InvalidInput.of(
-                "sampling_rate",
-                None,
-                f"one number, or one per candidate: the model was fitted with the column {self.sampling_rate!r}",
-                "send the share of negatives that the ranker was trained on",
-            )
+            expected = f"one number, or one per candidate: the model was fitted with the column {self.sampling_rate!r}"
+            hint = "send the share of negatives that the ranker was trained on"
+            raise InvalidInput.of("sampling_rate", None, expected, hint)
         return self._model_shift
 
     def _fused(self, request: Request, probabilities: dict[str, Floats], n_rows: int) -> Floats | None:
@@ -240,23 +225,18 @@ class Engine:
             fusion = self.fusion
         if fusion is None:
             if request.other is not None:
-                raise InvalidInput.of(
-                    "other", "numbers, but no fusion rule", "a rule to add them to", "send fusion weights with it"
-                )
+                hint = "send fusion weights with it"
+                raise InvalidInput.of("other", "numbers, but no fusion rule", "a rule to add them to", hint)
             return None
         with np.errstate(over="ignore", invalid="ignore"):
             total = fusion.fuse(probabilities)
             if request.other is not None:
                 other = as_float_column(request.other, "other")
-                if other.shape[0] != n_rows:
-                    raise InvalidInput.of(
-                        "other", f"{other.shape[0]} numbers", f"{n_rows} of them", "send one number per candidate"
-                    )
+                check_n_rows("other", other.shape[0], n_rows)
                 total = total + other
         if not np.isfinite(total).all():
-            raise InvalidInput.of(
-                "fusion", "weights too large to add up", "finite fused scores", "scale the weights down"
-            )
+            got = "weights too large to add up"
+            raise InvalidInput.of("fusion", got, "finite fused scores", "scale the weights down")
         return total
 
 

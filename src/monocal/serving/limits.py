@@ -202,22 +202,15 @@ class Limits:
     def _count(self, n_more: int) -> None:
         limit = self.settings.max_bytes_in_hand
         if self.n_body_bytes + n_more > limit:
-            raise Refusal(
-                429,
-                f"bodies in hand: got more than {limit} bytes in all; expected at most that. "
-                "Hint: try again after a moment, or send fewer candidates per request.",
-                _LATER | _CLOSE,
-            )
+            said = f"bodies in hand: got more than {limit} bytes in all; expected at most that. Hint: try again, or"
+            raise Refusal(429, f"{said} send fewer candidates per request.", _LATER | _CLOSE)
         self.n_body_bytes += n_more
 
     def _take_place(self, scope: Scope) -> None:
         limit = self.settings.max_in_flight
         if len(self.in_hand) >= limit:
-            raise Refusal(
-                429,
-                f"requests in hand: got {limit}; expected fewer. Hint: try again after a moment, or add workers.",
-                _LATER | _CLOSE,
-            )
+            message = f"requests in hand: got {limit}; expected fewer. Hint: try again after a moment, or add workers."
+            raise Refusal(429, message, _LATER | _CLOSE)
         self.in_hand.add(id(scope))
 
 
@@ -232,9 +225,9 @@ class BoundedProtocol(HttpToolsProtocol):  # type: ignore[misc]
     more than `_REQUESTS_AHEAD` others before it is answered with 400.
     """
 
-    def __init__(self, config: Any, *arguments: Any, **others: Any) -> None:
-        super().__init__(config, *arguments, **others)
-        self._settings: Settings = config.settings
+    def __init__(self, settings: Settings, *arguments: Any, **others: Any) -> None:
+        super().__init__(*arguments, **others)
+        self._settings = settings
         self._head_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
         self._n_bytes_without_end = 0

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import final
 
 import numpy as np
+from prometheus_client import Counter
 
 from monocal.core.errors import ArtefactError, MonocalError
 from monocal.core.files import read_unchanged
@@ -47,27 +48,16 @@ class ModelStore:
             becomes part of a path.
         home: A folder for copies, the same for all workers.
         missing_fields: As for `Engine`.
-        on_switch: Called with every engine that begins to serve.
-        on_load: Called with the outcome of every attempt.
+        loads: Counts attempts by name and outcome.
     """
 
-    def __init__(
-        self,
-        name: str,
-        folder: Path,
-        home: Path,
-        *,
-        missing_fields: MissingFields,
-        on_switch: Callable[[Engine], None] = lambda _engine: None,
-        on_load: Callable[[str], None] = lambda _outcome: None,
-    ) -> None:
+    def __init__(self, name: str, folder: Path, home: Path, missing_fields: MissingFields, loads: Counter) -> None:
         self.name = name
         self.folder = folder
         self.last_refusal = ""
         self._home = home
         self._missing_fields = missing_fields
-        self._on_switch = on_switch
-        self._on_load = on_load
+        self._loads = loads
         self._engine: Engine | None = None
         self._loading = asyncio.Lock()
         self._last_publication: Signature = ()
@@ -130,7 +120,7 @@ class ModelStore:
             except Exception as error:
                 self._refuse(error)
                 outcome = "refused"
-            self._on_load(outcome)
+            self._loads.labels(self.name, outcome).inc()
             return outcome
 
     def _from_folder(self) -> Engine:
@@ -187,7 +177,6 @@ class ModelStore:
         was = None if self._engine is None else self._engine.version
         self._engine = engine
         self.last_refusal = ""
-        self._on_switch(engine)
         log_event("model switched", model=self.name, version=engine.version, was=was)
 
     def _refuse(self, error: Exception) -> None:
@@ -218,28 +207,13 @@ class Service:
     def __init__(self, settings: Settings, home: Path) -> None:
         self.settings = settings
         forget_dead_workers()
-        self.metrics = metrics = LiveMetrics()
-
-        def count_load(model: str) -> Callable[[str], None]:
-            return lambda outcome: metrics.loads.labels(model, outcome).inc()
-
-        self._store = ModelStore(
-            settings.name,
-            settings.model,
-            home / "model",
-            missing_fields=settings.missing_fields,
-            on_switch=metrics.follow,
-            on_load=count_load(settings.name),
-        )
+        self.metrics = LiveMetrics()
+        loads = self.metrics.loads
+        self._store = ModelStore(settings.name, settings.model, home / "model", settings.missing_fields, loads)
         self.stores = {settings.name: self._store}
         if settings.shadow is not None:
-            self.stores[SHADOW_NAME] = ModelStore(
-                SHADOW_NAME,
-                settings.shadow,
-                home / SHADOW_NAME,
-                missing_fields="unseen",
-                on_load=count_load(SHADOW_NAME),
-            )
+            shadow = ModelStore(SHADOW_NAME, settings.shadow, home / SHADOW_NAME, "unseen", loads)
+            self.stores[SHADOW_NAME] = shadow
 
     @property
     def engine(self) -> Engine:
@@ -252,7 +226,7 @@ class Service:
         for column in answer.probabilities.values():
             if not np.isfinite(column).all():
                 raise ArithmeticError("a model gave an answer that is not a number")
-        self.metrics.observe(answer)
+        self.metrics.observe(answer, engine)
         return answer
 
     async def compare_with_shadow(self, request: Request, answer: Answer, active: Engine) -> None:

@@ -143,15 +143,7 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
 
 def _checked_token(token: str) -> str:
     token = token.strip()
-    if len(token) < _SHORTEST_TOKEN:
-        raise InvalidInput.of(
-            "token", f"{len(token)} characters", f"at least {_SHORTEST_TOKEN}", "draw one with secrets.token_urlsafe()"
-        )
-    if not (token.isascii() and token.isprintable()):
-        raise InvalidInput.of(
-            "token",
-            "characters that no HTTP header can carry",
-            "printable ASCII in one line",
-            "draw one with secrets.token_urlsafe()",
-        )
+    if len(token) < _SHORTEST_TOKEN or not (token.isascii() and token.isprintable()):
+        expected = f"at least {_SHORTEST_TOKEN} characters of printable ASCII, which an HTTP header can carry"
+        raise InvalidInput.of("token", f"{len(token)} characters", expected, "draw one with secrets.token_urlsafe()")
     return token

@@ -118,7 +118,6 @@ class LiveMetrics:
         self.rows = counter("monocal_rows", "Candidates calibrated.")
         self.in_flight = sums("monocal_in_flight", "Requests in hand.")
         self.field_unseen = counter("monocal_field_unseen", "Values without an id, by field.", ["field"])
-        self.field_values = counter("monocal_field_values", "Values, by field.", ["field"])
         self.score_rows = sums("monocal_score_window_rows", "Recent scores per fit-time bin.", ["task", "bin"])
         self.feedback = counter("monocal_feedback_rows", "Labels that were sent back.", ["task"])
         text = "Recent sums of predictions and of labels."
@@ -129,8 +128,6 @@ class LiveMetrics:
         self.shadow_sums = counter("monocal_shadow_probability", "Sum of probabilities.", ["task", "model"])
         text = "Candidates whose answers differ by more."
         self.shadow_beyond = counter("monocal_shadow_rows_beyond", text, ["task", "difference"])
-        text = "Requests in which another candidate comes first."
-        self.shadow_first = counter("monocal_shadow_first_changed", text, ["task"])
         self._engine: Engine | None = None
         self._waiting: list[Answer] = []
         self._n_waiting_rows = 0
@@ -138,7 +135,9 @@ class LiveMetrics:
         self._feedback: dict[str, RecentSums] = {}
 
     def follow(self, engine: Engine) -> None:
-        """Starts to compare with another model's fit; what was counted against the former is dropped."""
+        """Compares with the fit of this model from now on; what was counted against another one is dropped."""
+        if engine is self._engine:
+            return
         self.flush()
         for task, sums in self._bins.items():
             for place in range(sums.values.size):
@@ -146,10 +145,9 @@ class LiveMetrics:
         self._engine = engine
         self._bins = {task: RecentSums(len(facts["score_shares"])) for task, facts in _fit_facts(engine).items()}
 
-    def observe(self, answer: Answer) -> None:
-        """Counts what one request brought."""
-        if self._engine is None or answer.version != self._engine.version:
-            return
+    def observe(self, answer: Answer, engine: Engine) -> None:
+        """Counts what one request brought that an engine answered."""
+        self.follow(engine)
         self._waiting.append(answer)
         self._n_waiting_rows += answer.n_rows
         if self._n_waiting_rows >= _ROWS_AT_ONCE:
@@ -169,7 +167,6 @@ class LiveMetrics:
         self.rows.inc(n_rows)
         n_unseen = np.count_nonzero(np.concatenate([answer.ids for answer in answers]) == 0, axis=0)
         for field, n in zip(self._engine.field_names, n_unseen.tolist(), strict=True):
-            self.field_values.labels(field).inc(n_rows)
             self.field_unseen.labels(field).inc(n)
         for task, facts in _fit_facts(self._engine).items():
             if parts := [answer.logits[task] for answer in answers if task in answer.logits]:
@@ -198,8 +195,6 @@ class LiveMetrics:
         for threshold in DIFFERENCES:
             if n_beyond := int(np.count_nonzero(differences > threshold)):
                 self.shadow_beyond.labels(task, f"{threshold:g}").inc(n_beyond)
-        if active.argmax() != shadow.argmax():
-            self.shadow_first.labels(task).inc()
 
     def exposition(self, versions: Mapping[str, str]) -> bytes:
         """Returns the text of a scrape.

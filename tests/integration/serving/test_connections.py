@@ -4,6 +4,7 @@ import json
 import socket
 import threading
 import time
+from functools import partial
 
 import httpx
 import psutil
@@ -180,8 +181,8 @@ async def long_answer(_scope, _receive, send):
 
 
 def test_a_client_that_never_reads_its_answer_is_cut_off(tmp_path):
-    config = uvicorn.Config(long_answer, http=BoundedProtocol, ws="none", lifespan="off", log_config=None)
-    config.settings = Settings(tmp_path, name="model", body_seconds=0.2)
+    protocol = partial(BoundedProtocol, Settings(tmp_path, name="model", body_seconds=0.2))
+    config = uvicorn.Config(long_answer, http=protocol, ws="none", lifespan="off", log_config=None)
     server, listening = uvicorn.Server(config), socket.create_server(("127.0.0.1", 0))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()

@@ -31,7 +31,7 @@ tests:
       - {series: 'monocal_request_seconds_bucket{instance="a", endpoint="calibrate", le="0.2"}', values: '0+100x60'}
       - {series: 'monocal_request_seconds_bucket{instance="a", endpoint="calibrate", le="+Inf"}', values: '0+100x60'}
       - {series: 'monocal_field_unseen_total{instance="a", field="site"}', values: '0+30x60'}
-      - {series: 'monocal_field_values_total{instance="a", field="site"}', values: '0+100x60'}
+      - {series: 'monocal_rows_total{instance="a"}', values: '0+100x60'}
     alert_rule_test:
       - eval_time: 5m
         alertname: MonocalMiscalibrated

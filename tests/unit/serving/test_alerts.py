@@ -21,7 +21,6 @@ def exported():
     metrics = LiveMetrics()
     metrics.requests.labels("calibrate", "200").inc()
     metrics.seconds.labels("calibrate").observe(0.1)
-    metrics.field_values.labels("site").inc()
     metrics.field_unseen.labels("site").inc()
     metrics.feedback.labels("click").inc()
     metrics.feedback_sums.labels("click", "labels").set(1.0)

@@ -31,7 +31,7 @@ def test_white_space_around_a_token_does_not_belong_to_it(token):
 
 @pytest.mark.parametrize("token", [f"{TOKEN}ß", f"{TOKEN}\n{TOKEN}", f"{TOKEN}\0", f"{TOKEN}\udcff"])
 def test_a_token_that_no_header_can_carry_is_refused(token):
-    with pytest.raises(InvalidInput, match="token: got characters that no HTTP header can carry; expected printable"):
+    with pytest.raises(InvalidInput, match="token: got .* expected at least 16 characters of printable ASCII"):
         Settings(Path("model"), token=token)
 
 

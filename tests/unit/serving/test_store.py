@@ -13,6 +13,7 @@ import monocal
 from monocal.core.errors import ArtefactError
 from monocal.serving import Request
 from monocal.serving.service import ModelStore
+from monocal.serving.telemetry import LiveMetrics
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def folder(model, tmp_path):
 @pytest.fixture
 def make(folder, tmp_path):
     """Makes the stores of several workers of one service."""
-    return lambda: ModelStore("ads", folder, tmp_path / "copies", missing_fields="refuse")
+    return lambda: ModelStore("ads", folder, tmp_path / "copies", "refuse", LiveMetrics().loads)
 
 
 @pytest.fixture
