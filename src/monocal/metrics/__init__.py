@@ -50,7 +50,7 @@ def metric(name: str, **options: Any) -> AnyMetric:
 
     Example:
         >>> metric("ece", bins=5)
-        Ece(bins=5, precision='double')
+        Ece(bins=5)
         >>> metric("ecce")
         Traceback (most recent call last):
         ...

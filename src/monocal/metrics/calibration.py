@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import final
 
 import numpy as np
 
-from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
 from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize, toward
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.order import OrderedCells, ScoreOrder
 from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
 
-Precision = Literal["double", "single"]
+
+def bin_of(probabilities: Floats, bins: int) -> IdColumn:
+    """Returns the equal-width bin of each prediction, 0 … M, computed in double precision."""
+    return (probabilities * bins).astype(np.int32)
 
 
 @final
@@ -22,12 +24,8 @@ Precision = Literal["double", "single"]
 class BinSums(SumSummary):
     r"""Cell sums over bins :math:`[k/M, (k+1)/M)`; a prediction of exactly 1 has a bin of its own.
 
-    The bin of a row is :math:`\lfloor p M \rfloor`, computed in double precision.
-
     Arguments:
         bins: M, the number of bins below 1.
-        precision: "single" multiplies in float32 instead, which moves a few predictions that sit on an edge
-            (0.29 · 100 is 28.99… in double and 29 in single precision); for comparing with float32 evaluators.
 
     Example:
         >>> state = BinSums(100).summarize(Forecast.of([1, 1, 0], [1.0, 0.995, 0.995]))
@@ -36,21 +34,12 @@ class BinSums(SumSummary):
     """
 
     bins: int = 100
-    precision: Precision = "double"
 
     def __post_init__(self) -> None:
         check_positive_count("bins", self.bins)
-        if self.precision not in ("double", "single"):
-            raise InvalidInput.of("precision", repr(self.precision), '"double" or "single"', "leave it out")
 
     def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
-        return cell_terms(forecast.probabilities, self.bin_of(forecast.probabilities), self.bins + 1)
-
-    def bin_of(self, probabilities: Floats) -> IdColumn:
-        """Returns the bin of each prediction, 0 … M."""
-        if self.precision == "single":
-            return (probabilities.astype(np.float32) * np.float32(self.bins)).astype(np.int32)
-        return (probabilities * self.bins).astype(np.int32)
+        return cell_terms(forecast.probabilities, bin_of(forecast.probabilities, self.bins), self.bins + 1)
 
 
 @dataclass(frozen=True)
@@ -59,65 +48,51 @@ class BinnedMetric(Metric[Sums]):
 
     Arguments:
         bins: Number of bins.
-        precision: "single" bins in float32, for parity with float32 evaluators.
     """
 
     bins: int = 100
-    precision: Precision = "double"
 
     @final
     def _summary(self) -> Summary[Sums]:
-        return BinSums(self.bins, self.precision)
+        return BinSums(self.bins)
 
-
-Normalise = Literal["kept", "all"]
 
 SMOOTHED_POSITIVES = 0.5
 """Cells without positives count as if they had half a one in the smoothed variant."""
 
 
-def relative_error(cells: CellSums, normalise: Normalise, smoothing: float, what: str) -> Value:
+def mean_error(cells: CellSums) -> Value:
+    r"""Returns the row-weighted mean of :math:`|\bar p - \bar y|` over cells."""
+    weight = float(cells.weight.sum())
+    return Value(float(cells.gap.sum()) / weight) if weight > 0.0 else Value.undefined("no rows")
+
+
+def relative_error(cells: CellSums, what: str) -> Value:
     r"""Returns the row-weighted mean of :math:`|\sum(p-y)| / \sum y` over cells.
 
     .. math:: \frac{\sum_v n_v\, |\sum_{i\in v}(p_i-y_i)| / \sum_{i\in v} y_i}{\sum_v n_v}
 
-    Cells without a positive label are dropped from the numerator, and from the denominator too with `normalise="kept"`.
-    Dropping is optimistic: over-prediction there costs nothing. Therefore the details carry `dropped_row_share` and
-    `smoothed`, where nothing is dropped and the divisor is :math:`\max(\sum y, 1/2)`.
+    Cells without a positive label are dropped from numerator and denominator. Dropping is optimistic: over-prediction
+    there costs nothing. Therefore the details carry `dropped_row_share` and `smoothed`, where nothing is dropped and
+    the divisor is :math:`\max(\sum y, 1/2)`.
 
     Arguments:
         cells: Sums per cell.
-        normalise: "kept" divides by the rows of kept cells, "all" by all rows.
-        smoothing: The smallest divisor; 0 drops cells without positives instead.
         what: What a cell is called in the reason, such as "bin".
     """
     weight = float(cells.weight.sum())
     if weight == 0.0:
         return Value.undefined("no rows")
     kept = cells.positive > 0.0
+    smoothed = cells.gap / np.maximum(cells.positive, SMOOTHED_POSITIVES)
     details = {
         "dropped_row_share": float(cells.weight[~kept].sum()) / weight,
-        "smoothed": _mean_ratio(cells, smoothing or SMOOTHED_POSITIVES) / weight,
+        "smoothed": float(np.dot(cells.weight, smoothed)) / weight,
     }
-    if smoothing > 0.0:
-        return Value(details["smoothed"], details=details)
     if not kept.any():
         return Value.undefined(f"no {what} has a positive label to divide by", details)
-    chosen = CellSums(cells.weight[kept], cells.predicted[kept], cells.positive[kept])
-    rows = float(chosen.weight.sum()) if normalise == "kept" else weight
-    return Value(_mean_ratio(chosen, 0.0) / rows, details=details)
-
-
-def check_relative_options(normalise: str, smoothing: float) -> None:
-    """Refuses options that do not exist."""
-    if normalise not in get_args(Normalise):
-        raise InvalidInput.of("normalise", repr(normalise), '"kept" or "all"', "say whose rows are the denominator")
-    if not smoothing >= 0.0:
-        raise InvalidInput.of("smoothing", smoothing, "a number ≥ 0", "use 0.5, or 0 to drop cells without positives")
-
-
-def _mean_ratio(cells: CellSums, smallest: float) -> float:
-    return float(np.dot(cells.weight, cells.gap / np.maximum(cells.positive, smallest)))
+    rows = cells.weight[kept]
+    return Value(float(np.dot(rows, cells.gap[kept] / cells.positive[kept])) / float(rows.sum()), details=details)
 
 
 @final
@@ -170,7 +145,6 @@ class Ece(BinnedMetric):
 
     Arguments:
         bins: M.
-        precision: "single" bins in float32, for parity with float32 evaluators.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast
@@ -183,9 +157,7 @@ class Ece(BinnedMetric):
     limits = (0.0, 1.0)
 
     def _value(self, state: Sums) -> Value:
-        cells = cell_sums(state)
-        weight = float(cells.weight.sum())
-        return Value(float(cells.gap.sum()) / weight) if weight > 0.0 else Value.undefined("no rows")
+        return mean_error(cell_sums(state))
 
 
 @final
@@ -293,7 +265,6 @@ class Mce(BinnedMetric):
 
     Arguments:
         bins: Number of bins, as in ECE.
-        precision: "single" bins in float32.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast
@@ -323,9 +294,6 @@ class Rce(BinnedMetric):
 
     Arguments:
         bins: Number of bins, as in ECE.
-        precision: "single" bins in float32.
-        normalise: "kept" divides by the rows of bins with positives, "all" by all rows.
-        smoothing: Smallest divisor; above 0 the value itself is the smoothed variant.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast
@@ -337,12 +305,5 @@ class Rce(BinnedMetric):
     name = "rce"
     goal = minimize
 
-    normalise: Normalise = "kept"
-    smoothing: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_relative_options(self.normalise, self.smoothing)
-
     def _value(self, state: Sums) -> Value:
-        return relative_error(cell_sums(state), self.normalise, self.smoothing, "bin")
+        return relative_error(cell_sums(state), "bin")

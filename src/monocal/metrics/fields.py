@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, final
 
 from monocal.metrics.base import Metric, Summary, Value, minimize
-from monocal.metrics.calibration import Normalise, check_relative_options, relative_error
+from monocal.metrics.calibration import mean_error, relative_error
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import CellSums, Sums, SumSummary, Term, cell_sums, cell_terms
 
@@ -95,8 +95,7 @@ class _Fece(FieldMetric):
 
     @final
     def _error(self, cells: CellSums) -> Value:
-        weight = float(cells.weight.sum())
-        return Value(float(cells.gap.sum()) / weight) if weight > 0.0 else Value.undefined("no rows")
+        return mean_error(cells)
 
 
 @final
@@ -140,18 +139,10 @@ class _Frce(FieldMetric):
 
     goal = minimize
 
-    normalise: Normalise = "kept"
-    smoothing: float = 0.0
-
-    @final
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_relative_options(self.normalise, self.smoothing)
-
     @final
     def _error(self, cells: CellSums) -> Value:
         what = "value of the field" if self.which == "first" else "value"
-        return relative_error(cells, self.normalise, self.smoothing, what)
+        return relative_error(cells, what)
 
 
 @final
@@ -164,10 +155,6 @@ class Frce(_Frce):
     Both sums run over values v with a positive label. Values without one are dropped, which forgives over-prediction
     there; the details carry `dropped_row_share` and the `smoothed` variant, which drops nothing and divides by
     :math:`\max(\sum y, 1/2)`.
-
-    Arguments:
-        normalise: "kept" divides by the rows of kept values, "all" by all rows.
-        smoothing: Smallest divisor; above 0 the value itself is the smoothed variant.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast
@@ -187,10 +174,6 @@ class Mfrce(_Frce):
     """The unweighted mean of FRCE over all fields given.
 
     The details hold each field's own value, `<field>/dropped_row_share` and `<field>/smoothed`.
-
-    Arguments:
-        normalise: As in FRCE.
-        smoothing: As in FRCE.
 
     Example:
         >>> from monocal.metrics.forecast import Forecast

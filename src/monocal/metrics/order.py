@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import SCORE_EPSILON, Floats, logit
-from monocal.metrics.base import Blocks, Replay, Rows, S, Summary, check_positive_count
+from monocal.metrics.base import Blocks, Replay, Rows, Summary, check_positive_count
 from monocal.metrics.forecast import Forecast, IdColumn
 from monocal.metrics.sums import SumReplay, Sums, Term, cell_terms
 
@@ -51,25 +51,9 @@ class OrderedCells:
         return self.keys * self.weight if self.sums is None else self.sums
 
 
-@dataclass(frozen=True)
-class OrderSummary(Summary[S]):
-    """A summary that keeps every distinct prediction, or a grid of that many cells of the logit."""
-
-    cells: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.cells is not None:
-            check_positive_count("cells", self.cells)
-
-    @property
-    @final
-    def bounded(self) -> bool:
-        return self.cells is not None
-
-
 @final
 @dataclass(frozen=True)
-class ScoreOrder(OrderSummary[OrderedCells]):
+class ScoreOrder(Summary[OrderedCells]):
     """Weights and labels in the order of the predictions.
 
     Arguments:
@@ -81,6 +65,16 @@ class ScoreOrder(OrderSummary[OrderedCells]):
         >>> state.keys.tolist(), state.weight.tolist(), state.positive.tolist()
         ([0.2, 0.7], [1.0, 2.0], [0.0, 2.0])
     """
+
+    cells: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            check_positive_count("cells", self.cells)
+
+    @property
+    def bounded(self) -> bool:
+        return self.cells is not None
 
     def summarize(self, forecast: Forecast) -> OrderedCells:
         if self.cells is not None:
@@ -249,26 +243,22 @@ class GroupedCells:
 
 
 @dataclass(frozen=True)
-class GroupOrder(OrderSummary[GroupedCells]):
-    """Weights and labels in the order of the predictions, group by group.
+class GroupOrder(Summary[GroupedCells]):
+    """Weights and labels in the order of the predictions, group by group."""
 
-    Arguments:
-        cells: None keeps every distinct prediction of a group; a number rounds logits to that many cells first.
-    """
+    @property
+    @final
+    def bounded(self) -> bool:
+        return False
 
     def summarize(self, forecast: Forecast) -> GroupedCells:
         if forecast.groups is None:
             return GroupedCells(None, np.zeros(0), np.zeros(0), np.zeros(0))
-        ranks, keys = self._ranks(forecast.probabilities)
+        ranks, keys = dense_ranks(forecast.probabilities)
         pairs, weight, positive = _distinct(_pair(forecast.groups, ranks), forecast)
         groups = (pairs >> _RANK_BITS).astype(np.int32)
         pairs &= _RANK_MASK
         return GroupedCells(groups, keys[pairs], weight, positive)
-
-    def _ranks(self, probabilities: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
-        if self.cells is None:
-            return dense_ranks(probabilities)
-        return grid_cell(probabilities, self.cells), np.arange(self.cells)
 
     def merge(self, a: GroupedCells, b: GroupedCells) -> GroupedCells:
         if a.groups is None and b.groups is None:
@@ -301,9 +291,9 @@ class GroupOrder(OrderSummary[GroupedCells]):
 
 
 def group_ranks(state: GroupedCells) -> Sums:
-    r"""Returns sums per group: rows W, positives P, their relative mid-ranks R in (0, 1), and ties.
+    r"""Returns sums per group: rows W, positives P, and their relative mid-ranks R in (0, 1).
 
-    The group's AUC is :math:`(R W - P^2/2) / (P (W-P))`; ties are pairs of unequal labels that share a cell.
+    The group's AUC is :math:`(R W - P^2/2) / (P (W-P))`.
     """
     assert state.groups is not None
     starts = run_starts(state.groups)
@@ -312,7 +302,6 @@ def group_ranks(state: GroupedCells) -> Sums:
             "weight": add_runs(state.weight, starts),
             "positive": add_runs(state.positive, starts),
             "ranked": add_runs(state.positive * _mid_ranks(state.weight, starts), starts),
-            "tied": add_runs(state.positive * (state.weight - state.positive), starts),
         }
     )
 

@@ -9,8 +9,8 @@ from typing import final
 import numpy as np
 
 from monocal.core.scores import log_losses, logit
-from monocal.metrics.base import Metric, Summary, Value, minimize
-from monocal.metrics.calibration import BinSums
+from monocal.metrics.base import Metric, Summary, Value, check_positive_count, minimize
+from monocal.metrics.calibration import bin_of
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.sums import Sums, SumSummary, Term, cell_sums, cell_terms
 
@@ -103,13 +103,13 @@ class SquareSums(SumSummary):
     bins: int = 100
 
     def __post_init__(self) -> None:
-        BinSums(self.bins)
+        check_positive_count("bins", self.bins)
 
     def _terms(self, forecast: Forecast) -> tuple[Term, ...]:
         p = forecast.probabilities
         squares = p * p
         return (
-            *cell_terms(p, BinSums(self.bins).bin_of(p), self.bins + 1),
+            *cell_terms(p, bin_of(p, self.bins), self.bins + 1),
             Term("squared_error", squares, 1.0 - 2.0 * p),
             Term("squared_prediction", squares, 0.0),
             Term("prediction_of_positives", 0.0, p),

@@ -32,7 +32,7 @@ class Auc(Metric[OrderedCells]):
         cells: None for exact, or the number of grid cells, such as 4096.
 
     Example:
-        >>> from monocal.metrics.forecast import Forecast, IdColumn
+        >>> from monocal.metrics.forecast import Forecast
         >>> Auc().of(Forecast.of([0, 1, 0, 1], [0.1, 0.4, 0.4, 0.8])).number
         0.875
     """
@@ -67,15 +67,10 @@ class Gauc(Metric[GroupedCells]):
     r"""AUC inside each group, averaged with the groups' rows as weights.
 
     Groups whose rows all have one label have no AUC; they leave the numerator and the denominator, and the details
-    carry their `skipped_row_share`. The exact state keeps the distinct predictions of every group and so grows with
-    the rows. With `cells` it holds at most that many entries per group; only pairs of a group inside one cell can be
-    counted wrongly, each by one half, and the details carry the resulting `error_bound`.
-
-    Arguments:
-        cells: None for exact, or the number of grid cells of the sketch.
+    carry their `skipped_row_share`. The state keeps the distinct predictions of every group and grows with the rows.
 
     Example:
-        >>> from monocal.metrics.forecast import Forecast, IdColumn
+        >>> from monocal.metrics.forecast import Forecast
         >>> rows = Forecast.of([0, 1, 1, 0, 1], [0.2, 0.6, 0.9, 0.95, 0.3], groups=[0, 0, 1, 1, 2])
         >>> value = Gauc().of(rows)
         >>> value.number, round(value.details["skipped_row_share"], 6)
@@ -87,10 +82,8 @@ class Gauc(Metric[GroupedCells]):
     has_floor = False
     limits = (0.0, 1.0)
 
-    cells: int | None = None
-
     def _summary(self) -> Summary[GroupedCells]:
-        return GroupOrder(self.cells)
+        return GroupOrder()
 
     def _value(self, state: GroupedCells | Sums) -> Value:
         if isinstance(state, GroupedCells):
@@ -108,9 +101,6 @@ class Gauc(Metric[GroupedCells]):
         if not kept.any():
             return Value.undefined("no group has both labels", details)
         areas = (state["ranked"][kept] * weight - 0.5 * positive**2) / pairs
-        if self.cells is not None and "tied" in state.arrays:
-            ties = 0.5 * state["tied"][kept] / pairs
-            details["error_bound"] = float(np.dot(weight, ties)) / float(weight.sum())
         return Value(float(np.dot(weight, areas)) / float(weight.sum()), details=details)
 
 
@@ -147,7 +137,7 @@ class Ndcg(Metric[GroupedCells]):
     Example:
         The list's positive rows stand at places 1 and 3: (1 + 1/2) / (1 + 1/log₂ 3).
 
-        >>> from monocal.metrics.forecast import Forecast, IdColumn
+        >>> from monocal.metrics.forecast import Forecast
         >>> rows = Forecast.of([1, 0, 1, 0], [0.9, 0.6, 0.3, 0.2], groups=[0, 0, 0, 1])
         >>> value = Ndcg().of(rows)
         >>> round(value.number, 6), value.details["skipped_list_share"]
@@ -195,7 +185,6 @@ class ListOrder(GroupOrder):
     top: int = 10
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_positive_count("top", self.top)
 
     def replay(self, forecast: Forecast) -> Replay[Any]:
