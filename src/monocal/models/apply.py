@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, final, get_args
+from typing import Any, Literal, TypeVar, final, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
 from monocal.core.progress import progress
-from monocal.core.scores import RowIntervals, ScoreSpace, check_level
-from monocal.models.model import Model, batch_intervals
+from monocal.core.scores import Floats, ScoreSpace, check_level
+from monocal.models.model import Model
 from monocal.tables.categories import categories_of_text
 from monocal.tables.columns import RawRows, numbers_in
 from monocal.tables.files import PARQUET_ENDINGS, output_table, typed_columns, write_table
@@ -91,17 +91,14 @@ def scored_columns(
         if bad.any():
             good = pa.array(~bad)
             rows = rows.keep(~bad)
-    ends: dict[str, RowIntervals] = {}
     try:
-        if interval is None:
-            answers = model.predict_batch(rows.batch)
-        else:
-            ends = batch_intervals(model, rows.batch, interval)
-            answers = {name: found.probabilities for name, found in ends.items()}
+        found = model.predict_batch(rows, interval=interval)
     except InvalidInput as error:
         raise placed_error(numeric_columns(model), rows) or error from error
-    new = {added[name]: pa.array(answers[name]) for name in model.task_names}
-    new |= {added[f"{name} {end}"]: pa.array(getattr(found, end)) for name, found in ends.items() for end in ENDS}
+    answers = found if interval is None else {name: ends.probabilities for name, ends in found.items()}
+    new = {added[name]: pa.array(p) for name, p in answers.items()}
+    if interval is not None:
+        new |= {added[f"{name} {end}"]: pa.array(getattr(ends, end)) for name, ends in found.items() for end in ENDS}
     if model.fusion is not None:
         new[FUSED_COLUMN] = pa.array(model.fusion.fuse(answers))
     if good is None:
@@ -218,12 +215,6 @@ class Applied:
         return {**asdict(self), "out": str(self.out), "rows_per_second": self.rows_per_second}
 
 
-class _Done(NamedTuple):
-    batch: pa.RecordBatch
-    score_sums: dict[str, float]
-    calibrated_sums: dict[str, float]
-
-
 def apply_model(
     model: Model,
     table: TableLike,
@@ -262,40 +253,41 @@ def apply_model(
     types = stream.arrow_schema
     if _csv_to_csv(stream, target):
         types = pa.schema([(name, pa.string()) for name in types.names])
-    schema = _with_columns(types, list(added.values()))
+    schema = types
+    for name in added.values():
+        schema = schema.append(pa.field(name, pa.float64()))
     categories = model.vocabulary.category_names
-    n_rows, sums = 0, {name: np.zeros(2) for name in model.task_names}
+    n_rows, sums = 0, np.zeros((2, len(model.tasks)))
 
-    def score(written: RawRows) -> _Done:
-        rows = categories_of_text(written, categories)
-        new = scored_columns(model, rows, added, interval=interval)
-        return _score(model, written, added, schema, new)
+    def score(written: RawRows) -> tuple[pa.RecordBatch, Floats]:
+        new = scored_columns(model, categories_of_text(written, categories), added, interval=interval)
+        kept = typed_columns(written, schema, [name for name in schema.names if name not in new])
+        columns = [new[name] if name in new else kept.column(name) for name in schema.names]
+        came = [float(np.nansum(numbers_in(written.column(task.score)).values)) for task in model.tasks]
+        went = [float(pc.sum(new[added[task.name]]).as_py()) for task in model.tasks]
+        return pa.RecordBatch.from_arrays(columns, schema=schema), np.array([came, went])
 
     with (
         write_table(target, schema) as writer,
         progress("calibrating", stream.n_rows, show=show_progress) as bar,
     ):
         batches = stream.placed_batches(None, batch_rows, categories, as_written=True)
-        for done in _in_order(batches, score, max(n_threads, 1)):
-            writer.write_batch(done.batch)
-            n_rows += done.batch.num_rows
-            for name, sum_of in sums.items():
-                sum_of += (done.score_sums[name], done.calibrated_sums[name])
-            bar.advance(done.batch.num_rows)
-    means = {name: sum_of / n_rows if n_rows else np.full(2, np.nan) for name, sum_of in sums.items()}
-    return Applied(
-        out=target,
-        n_rows=n_rows,
-        seconds=time.perf_counter() - started,
-        columns=added,
-        mean_score={name: float(mean[0]) for name, mean in means.items()},
-        mean_calibrated={name: float(mean[1]) for name, mean in means.items()},
-    )
+        for batch, sums_of in _in_order(batches, score, max(n_threads, 1)):
+            writer.write_batch(batch)
+            n_rows += batch.num_rows
+            sums += sums_of
+            bar.advance(batch.num_rows)
+    means = sums / n_rows if n_rows else np.full_like(sums, np.nan)
+    mean_score, mean_calibrated = (dict(zip(model.task_names, mean.tolist(), strict=True)) for mean in means)
+    return Applied(target, n_rows, time.perf_counter() - started, added, mean_score, mean_calibrated)
 
 
-def _in_order(batches: Iterator[RawRows], score: Any, n_threads: int) -> Iterator[_Done]:
+Result = TypeVar("Result")
+
+
+def _in_order(batches: Iterator[RawRows], score: Callable[[RawRows], Result], n_threads: int) -> Iterator[Result]:
     """Yields scored batches in the order they came, with at most a few of them in memory."""
-    waiting: deque[Future[_Done]] = deque()
+    waiting: deque[Future[Result]] = deque()
     is_first = True
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-apply")
     try:
@@ -309,24 +301,6 @@ def _in_order(batches: Iterator[RawRows], score: Any, n_threads: int) -> Iterato
             yield waiting.popleft().result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _score(
-    model: Model, rows: RawRows, added: Mapping[str, str], schema: pa.Schema, new: Mapping[str, pa.Array]
-) -> _Done:
-    kept = typed_columns(rows, schema, [name for name in schema.names if name not in new])
-    columns = [new[name] if name in new else kept.column(name) for name in schema.names]
-    return _Done(
-        pa.RecordBatch.from_arrays(columns, schema=schema),
-        {task.name: float(np.nansum(numbers_in(rows.column(task.score)).values)) for task in model.tasks},
-        {name: float(pc.sum(new[added[name]]).as_py()) for name in model.task_names},
-    )
-
-
-def _with_columns(schema: pa.Schema, names: list[str]) -> pa.Schema:
-    for name in names:
-        schema = schema.append(pa.field(name, pa.float64()))
-    return schema
 
 
 def _csv_to_csv(stream: TableStream, target: Path) -> bool:

@@ -19,7 +19,7 @@ from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, LogitVariance, RowIntervals, ScoreSpace, check_level, row_intervals
 from monocal.models.facts import Counts
-from monocal.tables.columns import numbers
+from monocal.tables.columns import RawRows, numbers
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Roles
 from monocal.tables.source import BATCH_ROWS, TableLike, open_table
@@ -240,32 +240,33 @@ class Model(Tabular):
         parts: dict[str, list[Any]] = {name: [] for name in wanted}
         with progress("calibrating", stream.n_rows) as bar:
             texts = self.vocabulary.category_names
-            for batch in stream.batches(self.columns, PREDICT_BATCH_ROWS, dictionary_columns=texts):
-                answers: Mapping[str, Any] = (
-                    self.predict_batch(batch, wanted)
-                    if interval is None
-                    else batch_intervals(self, batch, interval, wanted)
-                )
-                for name in wanted:
-                    parts[name].append(answers[name])
-                bar.advance(batch.num_rows)
+            for rows in stream.placed_batches(self.columns, PREDICT_BATCH_ROWS, texts):
+                for name, found in self.predict_batch(rows, wanted, interval=interval).items():
+                    parts[name].append(found)
+                bar.advance(rows.batch.num_rows)
         joined = {name: _joined(found, with_ends=interval is not None) for name, found in parts.items()}
         return joined[wanted[0]] if len(wanted) == 1 else joined
 
-    def predict_batch(self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None) -> dict[str, Floats]:
-        """Returns the probabilities of one batch of raw rows, for all tasks or those in `tasks`."""
-        return self.predict_ids(*self.encoded(batch, tasks))
+    def predict_batch(
+        self, batch: pa.RecordBatch | RawRows, tasks: tuple[str, ...] | None = None, *, interval: float | None = None
+    ) -> dict[str, Any]:
+        """Returns the probabilities of one batch of raw rows, or their intervals, for all tasks or those in `tasks`.
 
-    def encoded(
-        self, batch: pa.RecordBatch, tasks: tuple[str, ...] | None = None
-    ) -> tuple[Ids, dict[str, Floats], Floats | float | None]:
-        """Returns ids, scores and sampling rates of one batch of raw rows, for all tasks or those in `tasks`."""
-        rate = self.sampling_rate
-        scores = {
-            task.name: numbers(batch, task.score, "score") for task in self.tasks if tasks is None or task.name in tasks
-        }
-        rates = numbers(batch, rate, "sampling rate") if isinstance(rate, str) else rate
-        return self.vocabulary.encode(batch), scores, rates
+        Arguments:
+            batch: The rows; with their places in a file an error names them.
+            tasks: Which tasks; None means all.
+            interval: As for `predict`.
+        """
+        rows = batch if isinstance(batch, RawRows) else RawRows(batch, "the batch", np.arange(batch.num_rows), "row")
+        wanted = [task for task in self.tasks if tasks is None or task.name in tasks]
+        rate, scores = self.sampling_rate, {task.name: numbers(rows, task.score, "score") for task in wanted}
+        rates = numbers(rows, rate, "sampling rate") if isinstance(rate, str) else rate
+        ids = self.vocabulary.encode(rows.batch)
+        answers: dict[str, Any] = self.predict_ids(ids, scores, rates)
+        if interval is None:
+            return answers
+        known = logit_variance(self, ids, scores, rates)
+        return {name: row_intervals(p, known[name], interval) for name, p in answers.items()}
 
     def predict_rows(self, rows: Table) -> dict[str, Floats]:
         """Returns the probabilities of rows that were read, for each of their tasks."""
@@ -369,16 +370,6 @@ def _joined(parts: Sequence[Any], *, with_ends: bool) -> Any:
         return np.concatenate([np.zeros(0), *parts])
     columns = zip(*parts, strict=True) if parts else [()] * 3
     return RowIntervals(*(np.concatenate([np.zeros(0), *column]) for column in columns))
-
-
-def batch_intervals(
-    model: Model, batch: pa.RecordBatch, level: float, tasks: tuple[str, ...] | None = None
-) -> dict[str, RowIntervals]:
-    """Returns the intervals of one batch of raw rows."""
-    ids, scores, rates = model.encoded(batch, tasks)
-    known = logit_variance(model, ids, scores, rates)
-    answers = model.predict_ids(ids, scores, rates)
-    return {name: row_intervals(p, known[name], level) for name, p in answers.items()}
 
 
 def logit_variance(

@@ -70,39 +70,38 @@ def refresh_model(
         >>> following.info["generation"], following.info["parent"] == model.fingerprint
         (2, True)
     """
-    stream, given = open_table(table), columns_of(refresh_model, roles, columns)
-    rows, labels = rows_to_learn(model, stream, roles_to_learn(model, stream, given), since=since, until=until)
+    given = columns_of(refresh_model, roles, columns)
+    rows, labels = rows_to_learn(model, open_table(table), given, since=since, until=until)
     return refresh_rows(model, rows, labels)
 
 
-def roles_to_learn(model: Model, stream: TableStream, columns: Mapping[str, Any]) -> Roles:
-    """Returns the roles of a table that a model goes on with; refuses columns that are missing, or of another kind.
-
-    Rows are in the order of the column that the model was fitted with, if it is there and no other is named.
-    """
-    model.check_columns(stream.column_names)
-    time = columns.get("time") or time_of_fit(model.info, stream.column_names)
-    return model.roles(**{**columns, "time": time})
-
-
 def rows_to_learn(
-    model: Model, table: TableLike, roles: Roles, *, since: str | None = None, until: str | None = None
+    model: Model,
+    stream: TableStream,
+    columns: Mapping[str, Any],
+    *,
+    since: str | None = None,
+    until: str | None = None,
 ) -> tuple[Table, LateLabels | None]:
     """Reads rows for a refresh, in time order, and refuses those that a model cannot go on with.
 
-    What is known about labels that may still come is returned as well.
+    Rows are in the order of the column that the model was fitted with, if it is there and no other is named. What is
+    known about labels that may still come is returned as well.
 
     Arguments:
         model: The model to go on from.
-        table: Labelled rows.
-        roles: As from `roles_to_learn`.
+        stream: Labelled rows.
+        columns: What was named; scores, fields and what is not named are those of the fit.
         since: Rows before this moment are left out.
         until: Rows at or after it are left out.
     """
+    model.check_columns(stream.column_names)
+    time = columns.get("time") or time_of_fit(model.info, stream.column_names)
+    roles = model.roles(**{**columns, "time": time})
     if roles.has_late_labels:
         for task in model.tasks:
             check_late_method(task.calibrator.name)
-    rows = Table.read(table, roles, since=since, until=until, delays=known_delays(model))
+    rows = Table.read(stream, roles, since=since, until=until, delays=known_delays(model))
     labels = rows.late_labels
     rows = rows.in_time_order()
     check_unseen(model, rows, "the model")

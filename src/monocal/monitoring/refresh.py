@@ -10,7 +10,7 @@ from typing import Any, Unpack, final
 from monocal.core.errors import InvalidInput
 from monocal.models.artefact import MODEL_FOLDER, load_model, save_model
 from monocal.models.model import Model
-from monocal.models.refresh import refresh_rows, roles_to_learn, rows_to_learn
+from monocal.models.refresh import refresh_rows, rows_to_learn
 from monocal.monitoring.gate import MAX_HARM, GateVerdict, compare_models
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -85,8 +85,7 @@ def refresh(
         )
     old = load_model(model)
     given["slices"] = by if gate else ()
-    stream = open_table(table)
-    rows, labels = rows_to_learn(old, stream, roles_to_learn(old, stream, given), since=since, until=until)
+    rows, labels = rows_to_learn(old, open_table(table), given, since=since, until=until)
     verdict = None
     if gate:
         cut = rows.n_rows - round(rows.n_rows * GATE_SHARE)
