@@ -5,7 +5,6 @@ Nothing else in the package knows pyspark, and it is imported only inside the fu
 
 from monocal.spark.apply import apply, check_rows
 from monocal.spark.evaluate import evaluate
-from monocal.spark.fit import fit
-from monocal.spark.vocabulary import vocabulary
+from monocal.spark.fit import fit, vocabulary
 
 __all__ = ["apply", "check_rows", "evaluate", "fit", "vocabulary"]

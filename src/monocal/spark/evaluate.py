@@ -21,7 +21,7 @@ from monocal.metrics.fields import FieldMetric
 from monocal.metrics.resample import pack, unpack
 from monocal.models.apply import placed_error, ranges
 from monocal.models.model import Model
-from monocal.spark.vocabulary import vocabulary
+from monocal.spark.fit import vocabulary
 from monocal.spark.workers import Shipped, placed, receive, refusals_of_workers, ship
 from monocal.tables.columns import RawRows, TimeWindow
 from monocal.tables.roles import Columns, Roles, columns_of
@@ -42,13 +42,8 @@ _ROWS_AT_ONCE = 1 << 17
 """Spark's batches of 10,000 rows are joined up to this size, so that the work per batch does not count."""
 
 _SCHEMA = "slot int, summary int, part int, n_rows long, state binary"
-_TYPES = {
-    "slot": pa.int32(),
-    "summary": pa.int32(),
-    "part": pa.int32(),
-    "n_rows": pa.int64(),
-    "state": pa.binary(),
-}
+_INT = pa.int32()
+_ARROW = pa.schema({"slot": _INT, "summary": _INT, "part": _INT, "n_rows": pa.int64(), "state": pa.binary()})
 
 
 def evaluate(
@@ -110,9 +105,8 @@ def evaluate(
     evaluations: dict[str, Evaluation] = {}
     for place, (task, _) in enumerate(slots):
         if place not in found:
-            raise InvalidInput.of(
-                f"labels of task {task!r}", "no rows with a label", "some labels", "check the table and the filter"
-            )
+            hint = "check the table and the filter"
+            raise InvalidInput.of(f"labels of task {task!r}", "no rows with a label", "some labels", hint)
         n_rows, values = found[place]
         every = {name: Value.undefined(reasons[name]) if reasons[name] else values[name] for name in chosen}
         options = EvaluationOptions(tuple(chosen))
@@ -214,43 +208,37 @@ def _add_up(
                 key, state = (slot, place), summary.summarize(forecast)
                 found[key] = summary.merge(found[key], state) if key in found else state
         part = TaskContext.get().partitionId()
-        yield from (_row(*key, part, counts[key[0]], pack(state)) for key, state in found.items())
+        for (slot, place), state in found.items():
+            yield _packed({"slot": slot, "summary": place, "part": part, "n_rows": counts[slot], "state": state})
 
     def merged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [row for batch in batches for row in batch.to_pylist()]
-        yield from (_row(*key, part, n, pack(state)) for key, (part, n, state) in _merge(rows, summaries).items())
+        yield from map(_packed, _merge(rows, summaries))
 
     n_tasks = math.isqrt(int(df.sparkSession.conf.get("spark.sql.shuffle.partitions"))) + 1
     partial = df.mapInArrow(summed, _SCHEMA).repartition(n_tasks)
     with refusals_of_workers():
         rows = [row.asDict() for row in partial.mapInArrow(merged, _SCHEMA).collect()]
     found: dict[int, tuple[int, dict[str, Value]]] = {}
-    for (slot, place), (_, n_rows, state) in _merge(rows, summaries).items():
-        values = found.setdefault(slot, (n_rows, {}))[1]
-        values |= {
-            name: measure.value(state) for name, measure in metrics.items() if measure.summary == summaries[place]
-        }
+    for row in _merge(rows, summaries):
+        values = found.setdefault(row["slot"], (row["n_rows"], {}))[1]
+        summary = summaries[row["summary"]]
+        values |= {name: measure.value(row["state"]) for name, measure in metrics.items() if measure.summary == summary}
     return found
 
 
-def _merge(rows: list[dict[str, Any]], summaries: Sequence[Any]) -> dict[tuple[int, int], tuple[int, int, Any]]:
+def _merge(rows: list[dict[str, Any]], summaries: Sequence[Any]) -> list[dict[str, Any]]:
     """Merges states in the order of their partitions, so that the same partitions give the same sums."""
-    found: dict[tuple[int, int], tuple[int, int, Any]] = {}
+    found: dict[tuple[int, int], dict[str, Any]] = {}
     for row in sorted(rows, key=lambda row: int(row["part"])):
-        key, part, n_rows, state = (
-            (row["slot"], row["summary"]),
-            row["part"],
-            row["n_rows"],
-            unpack(bytes(row["state"])),
-        )
-        if key in found:
-            part, before, merged = found[key]
-            n_rows, state = n_rows + before, summaries[key[1]].merge(merged, state)
-        found[key] = part, n_rows, state
-    return found
+        key, state = (row["slot"], row["summary"]), unpack(bytes(row["state"]))
+        if key not in found:
+            found[key] = row | {"state": state}
+        else:
+            found[key]["n_rows"] += row["n_rows"]
+            found[key]["state"] = summaries[row["summary"]].merge(found[key]["state"], state)
+    return list(found.values())
 
 
-def _row(*values: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([value], kind) for value, kind in zip(values, _TYPES.values(), strict=True)], names=list(_TYPES)
-    )
+def _packed(row: dict[str, Any]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([row | {"state": pack(row["state"])}], schema=_ARROW)
