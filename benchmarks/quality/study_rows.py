@@ -36,20 +36,25 @@ def main() -> None:
     parser.add_argument("--calibrator", action="append", default=[], help="only this one; may be repeated")
     parser.add_argument("--against", default="UMC, monocal default")
     parser.add_argument("--code", default=code_version(), help="what rows say of the code")
+    parser.add_argument("--finished-only", action="store_true", help="run nothing; rows of the cells that are finished")
     given = parser.parse_args()
     study = load_study(given.study).only(given.data, given.calibrator)
     options = RunOptions(workers=1, data_folder=given.data_dir)
     cells, _ = list_cells(study, given.out, options)
-    run_cells(cells, options)
+    if not given.finished_only:
+        run_cells(cells, options)
     periods = {spec.name: spec.period for spec in study.data}
     for name in dict.fromkeys(cell.data_name for cell in cells):
-        here = [cell for cell in cells if cell.data_name == name and cell.result()["status"] == "ok"]
+        here = [cell for cell in cells if cell.data_name == name and cell.is_finished]
+        here = [cell for cell in here if cell.result()["status"] == "ok"]
         for row in rows_of(here, given.against, with_periods=bool(periods[name])):
             row |= {"study": study.name, "code": given.code, "machine": f"{os.cpu_count()} cores, 1 thread"}
             print(json.dumps(row), flush=True)
 
 
 def rows_of(cells: list[Cell], against: str, *, with_periods: bool) -> list[dict]:
+    if not cells:
+        return []
     data = PreparedData(cells[0].data_folder)
     truth, test = data.truth(), data.test()
     labels = np.asarray(truth.labels, dtype=np.float64)

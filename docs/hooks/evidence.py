@@ -23,8 +23,8 @@ METHODS = {
     "none": "the score as it is",
     "platt": "`platt`",
     "isotonic": "`isotonic`",
-    "one-hot logistic": "one-hot logistic regression, scikit-learn",
-    "LightGBM": "LightGBM from `init_score`, searched",
+    "one-hot logistic": "one-hot logistic (scikit-learn)",
+    "LightGBM": "LightGBM, searched",
     "MCGrad": "MCGrad",
     "wide_logistic": "`wide_logistic`",
     "sbcr": "`sbcr`",
@@ -51,7 +51,7 @@ def mean(rows: Sequence[Row], key: str) -> float:
 def mark(rows: Sequence[Row]) -> str:
     """Returns whether all seeds are worse or better than the default beyond noise."""
     worse, better = all(row["low"] > 0 for row in rows), all(row["high"] < 0 for row in rows)
-    return " ▼" if worse else " ▲" if better else ""
+    return "\u00a0▼" if worse else "\u00a0▲" if better else ""
 
 
 def tables() -> dict[str, str]:
