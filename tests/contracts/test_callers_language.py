@@ -20,48 +20,49 @@ def fit(**arguments):
     return monocal.fit_and_evaluate(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
 
 
+SCORED = "--score p --label y"
 MISTAKES = {
-    "no score": (lambda: fit(score=None), 'pass score="…"', ["fit", "--label", "y"], "pass --score …"),
+    "no score": (lambda: fit(score=None), 'pass score="…"', "fit --label y", "pass --score …"),
     "logits": (
         lambda: fit(score="z"),
         'pass scores_are="logit"',
-        ["fit", "--score", "z", "--label", "y"],
+        "fit --score z --label y",
         "pass --scores-are logit if these are logits",
     ),
     "sampling rate": (
         lambda: fit(sampling_rate=2.0),
         "sampling_rate: got 2.0",
-        ["fit", "--score", "p", "--label", "y", "--sampling-rate", "2"],
+        f"fit {SCORED} --sampling-rate 2",
         "--sampling-rate: got 2.0",
     ),
     "unknown method": (
-        lambda: monocal.fit(TABLE, method="plat", score="p", label="y"),
+        lambda: fit(method="plat"),
         "method: got 'plat'",
-        ["fit", "--score", "p", "--label", "y", "--method", "plat"],
+        f"fit {SCORED} --method plat",
         "--method: got 'plat'",
     ),
     "since without time": (
         lambda: evaluate_table(TABLE, score="p", label="y", since="2024-05-01"),
         'time="timestamp"',
-        ["evaluate", "--score", "p", "--label", "y", "--since", "2024-05-01"],
+        f"evaluate {SCORED} --since 2024-05-01",
         "--time timestamp",
     ),
     "field of a judgement": (
         lambda: evaluate_table(TABLE, score="p", label="y", fields=["sites"]),
         "fields: got 'sites'",
-        ["evaluate", "--score", "p", "--label", "y", "--fields", "sites"],
+        f"evaluate {SCORED} --fields sites",
         "--fields: got 'sites'",
     ),
     "float field": (
         lambda: fit(fields=["z"]),
         "name it under numeric= instead of fields= if it is a quantity, or cast it to whole numbers if it is an id",
-        ["fit", "--score", "p", "--label", "y", "--fields", "z"],
+        f"fit {SCORED} --fields z",
         "name it under --numeric instead of --fields if it is a quantity",
     ),
     "impossible argument of a method": (
         lambda: fit(recent_share=5),
         "recent_share: got 5",
-        ["fit", "--score", "p", "--label", "y", "--set", "recent_share=5"],
+        f"fit {SCORED} --set recent_share=5",
         "--set recent_share: got 5",
     ),
 }
@@ -69,7 +70,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_python_and_command_line(mistake, tmp_path, capsys):
-    call, in_python, (verb, *options), on_command_line = MISTAKES[mistake]
+    call, in_python, command, on_command_line = MISTAKES[mistake]
+    verb, *options = command.split()
     with pytest.raises(InvalidInput) as refused:
         call()
     assert in_python in str(refused.value)

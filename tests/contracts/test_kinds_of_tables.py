@@ -183,15 +183,6 @@ def test_standard_input_and_several_paths_on_the_command_line(model, log, folder
         assert np.array_equal(pq.read_table(out)["pctr_calibrated"].to_numpy(), model.predict(log)), source
 
 
-def test_a_partition_whose_files_change_a_type_is_refused(log, tmp_path):
-    pq_schema = log.slice(0, 5).drop(["country"])
-    for value, table in (("a", pq_schema), ("b", pq_schema.set_column(2, "site_id", pa.array([1, 2, 3, 4, 5])))):
-        (tmp_path / f"country={value}").mkdir()
-        pq.write_table(table, tmp_path / f"country={value}" / f"{value}.parquet")
-    with pytest.raises(InvalidInput, match="site_id"):
-        list(open_table(tmp_path).batches(["site_id"], dictionary_columns=["site_id"]))
-
-
 def test_files_of_partitions_without_a_column_or_without_their_value_are_refused(log, tmp_path):
     one = log.slice(0, 5).drop(["country"])
     for value, table in (("a", one), ("b", one.drop(["site_id"]))):

@@ -417,10 +417,12 @@ def _quotes_are_plain(body: bytes, form: CsvFormat) -> bool:
 
 
 def _is_utf8(text: bytes) -> bool:
-    return text.isascii() or _first_broken_byte(text) is None
+    return _broken_byte(text) is None
 
 
-def _first_broken_byte(text: bytes) -> int | None:
+def _broken_byte(text: bytes) -> int | None:
+    if text.isascii():
+        return None
     try:
         text.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -429,7 +431,7 @@ def _first_broken_byte(text: bytes) -> int | None:
 
 
 def _excerpt(line: bytes) -> str:
-    at = _first_broken_byte(line) or 0
+    at = _broken_byte(line) or 0
     bytes_there = (line + b"\n")[at : at + 4]
     return f"{bytes_there!r} at byte {at + 1}"
 

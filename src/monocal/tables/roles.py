@@ -16,7 +16,6 @@ _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d
 """What says that labels may still come, all three together, with examples."""
 AUTO = "auto"
 """In place of fields: those that a look at the table proposes."""
-_MANIFEST = "the schema"
 _TASKS = ("score", "label", "tasks")
 
 
@@ -129,13 +128,9 @@ class Roles:
             raise InvalidInput.of("score", None, "the name of the score column", 'pass score="…"')
 
     @classmethod
-    def from_dict(cls, entries: Mapping[str, Any], origin: str = _MANIFEST) -> Roles:
+    def from_dict(cls, entries: Mapping[str, Any], origin: str = "the schema") -> Roles:
         """Builds roles from plain values; an unknown key is refused with the nearest known one."""
         known = [role.name for role in fields(cls)]
-        entries = dict(entries)
-        if "labels" in entries and origin == _MANIFEST:  # a log that version 0.2 prepared
-            labels, scores = entries.pop("labels"), entries.pop("scores", {})
-            entries["tasks"] = {name: (label, scores.get(name)) for name, label in labels.items()}
         for key in entries:
             if key not in known:
                 raise UnknownName.among(f"key of {origin}", key, known)

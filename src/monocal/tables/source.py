@@ -281,8 +281,7 @@ def _open_files(places: Sequence[str], source: str) -> TableStream:
     typed = [(file.name, schema) for file, (schema, _) in zip(files, opened, strict=True) if not is_text(file.path)]
     counts = [n_rows for _, n_rows in opened if n_rows is not None]
     n_rows = sum(counts) if len(counts) == len(files) else None
-    changes = {} if is_text(files[0].path) else type_changes(typed)
-    return TableStream(first, n_rows, source, tuple(files), changes=changes)
+    return TableStream(first, n_rows, source, tuple(files), changes=type_changes(typed))
 
 
 def _file_schema(file: DataFile) -> tuple[pa.Schema, int | None]:

@@ -328,56 +328,51 @@ class Table:
 
 
 def _columns(rows: RawRows, roles: Roles) -> dict[str, Any]:
-    """One batch as arrays, by part and name."""
+    """One batch as arrays, by the attribute of a table that they become, and by task or field."""
     found: dict[str, Any] = {}
     for task, name in roles.labels.items():
         has_column = name in rows.batch.schema.names
         unknown = np.full(len(rows.numbers), -1, np.int8)
-        found[f"label:{task}"] = labels_or_missing(rows, name, soft=roles.soft_labels) if has_column else unknown
+        found[f"labels:{task}"] = labels_or_missing(rows, name, soft=roles.soft_labels) if has_column else unknown
     for task, name in roles.scores.items():
-        found[f"score:{task}"] = numbers(rows, name, "score")
+        found[f"scores:{task}"] = numbers(rows, name, "score")
     for name in roles.category_columns:
         column = rows.column(name)
-        found[f"field:{name}"] = coded(whole_numbers(column, name) if name in roles.fields else column)
+        found[f"fields:{name}"] = coded(whole_numbers(column, name) if name in roles.fields else column)
     for name in roles.numeric:
-        found[f"field:{name}"] = coded_numbers(numbers_or_nan(rows.column(name), name, rows))
+        found[f"fields:{name}"] = coded_numbers(numbers_or_nan(rows.column(name), name, rows))
     if roles.group is not None:
-        found["group"] = coded(rows.column(roles.group))
+        found["groups"] = coded(rows.column(roles.group))
     if roles.time is not None:
-        found["time"] = moments_of(rows, roles.time)
+        found["times"] = moments_of(rows, roles.time)
     if roles.event_time is not None and roles.label_time is not None:
-        found["event time"] = moments_of(rows, roles.event_time)
-        found["label time"] = moments_of(rows, roles.label_time, may_be_missing=True)
-    single = {"weight": roles.weight, "sampling rate": roles.rate_column}
-    single["value"] = roles.value
-    for part, chosen in single.items():
+        found["event_times"] = moments_of(rows, roles.event_time)
+        found["label_times"] = moments_of(rows, roles.label_time, may_be_missing=True)
+    for attribute, part, chosen in (
+        ("weights", "weight", roles.weight),
+        ("rates", "sampling rate", roles.rate_column),
+        ("values", "value", roles.value),
+    ):
         if chosen is not None:
-            found[part] = numbers(rows, chosen, part)
+            found[attribute] = numbers(rows, chosen, part)
     return found
 
 
 def _joined(parts: dict[str, list[Any]], roles: Roles, *, has_dates: bool) -> Table:
+    rate = roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else None
+    found: dict[str, Any] = {"labels": {}, "scores": {}, "fields": {}, "rates": rate}
     # columns are joined one after the other and their pieces released, so that at most one of them is there twice
-    def joined(name: str) -> NDArray[Any] | None:
-        return np.concatenate(parts.pop(name)) if name in parts else None
-
-    def by_task(part: str, tasks: Any) -> dict[str, Any]:
-        return {task: joined(f"{part}:{task}") for task in tasks}
-
-    return Table(
-        roles=roles,
-        labels=by_task("label", roles.labels),
-        scores=by_task("score", roles.scores),
-        fields={name: join_coded(parts.pop(f"field:{name}")) for name in (*roles.category_columns, *roles.numeric)},
-        groups=join_coded(parts.pop("group")).ids if "group" in parts else None,
-        weights=joined("weight"),
-        times=joined("time"),
-        rates=roles.sampling_rate if isinstance(roles.sampling_rate, int | float) else joined("sampling rate"),
-        values=joined("value"),
-        event_times=joined("event time"),
-        label_times=joined("label time"),
-        has_dates=has_dates,
-    )
+    for name in list(parts):
+        attribute, _, key = name.partition(":")
+        if attribute == "fields":
+            found[attribute][key] = join_coded(parts.pop(name))
+        elif attribute == "groups":
+            found[attribute] = join_coded(parts.pop(name)).ids
+        elif key:
+            found[attribute][key] = np.concatenate(parts.pop(name))
+        else:
+            found[attribute] = np.concatenate(parts.pop(name))
+    return Table(roles, has_dates=has_dates, **found)
 
 
 _OF_TABLES = {

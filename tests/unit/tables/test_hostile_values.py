@@ -7,7 +7,6 @@ import pytest
 import monocal
 from monocal.compiled.jit import HASH_FACTORS, HASH_LAST_FACTOR, HASH_STARTS, LONGEST_VALUE
 from monocal.core.errors import MonocalWarning
-from monocal.lab.value_counts import GrowingDictionary
 from monocal.models import artefact
 from monocal.serving.encode import TextTable
 from monocal.tables import value_index
@@ -67,12 +66,6 @@ def test_colliding_values_take_as_few_probes_as_any(colliding, n_at_once):
     assert n_probes(index) < 3 * N
     assert n_probes(ValueIndex(pa.array(colliding))) < 3 * N
     assert n_probes(FieldVocabulary("user", pa.array(colliding)).index) < 3 * N
-
-
-def test_a_table_of_colliding_values_is_counted_with_few_probes(colliding):
-    dictionary = GrowingDictionary()
-    dictionary.add(pa.array(colliding))
-    assert n_probes(dictionary._index) < 3 * N
 
 
 @pytest.mark.extras

@@ -1,7 +1,6 @@
 """Anything a user may call a table; what would be read wrongly without a word is refused with a hint."""
 
 import datetime
-import gzip
 
 import numpy as np
 import pyarrow as pa
@@ -33,23 +32,6 @@ def test_tables_in_memory_are_read_again_and_again_in_batches():
             batches = list(stream.batches(batch_rows=2))
             assert [row for batch in batches for row in batch.to_pylist()] == pa.table(ROWS).to_pylist()
             assert [batch.num_rows for batch in batches] == [2, 1]
-
-
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "csv.zst"])
-def test_every_kind_of_text_file_is_read(ending, tmp_path):
-    path = tmp_path / f"log.{ending}"
-    text = ("click,site\n0,a\n1,b\n0,a\n" if "csv" in ending else "click\tsite\n0\ta\n1\tb\n0\ta\n").encode()
-    if ending.endswith("zst"):
-        with pa.output_stream(str(path), compression="zstd") as sink:
-            sink.write(text)
-    else:
-        path.write_bytes(gzip.compress(text) if ending.endswith("gz") else text)
-    stream = open_table(path)
-    assert stream.arrow_schema == pa.schema({"click": pa.int64(), "site": pa.string()})
-    assert stream.n_rows is None
-    (batch,) = stream.batches(["site", "click"])
-    # text has no types: what a value means follows from its part
-    assert batch.to_pydict() == {"site": ROWS["site"], "click": ["0", "1", "0"]}
 
 
 def test_folders_and_globs_are_read_in_name_order_and_hidden_files_are_not(tmp_path):
@@ -157,12 +139,3 @@ def test_one_moment_has_one_text_in_any_unit_and_zone_and_decimals_may_be_catego
             found = as_text(pa.array([MOMENT]).cast(pa.timestamp(unit, zone)), "t").to_pylist()
             assert found == ["2024-05-01 12:30:00.000000"]
     assert as_text(pa.array([7, 8]).cast(pa.decimal128(20, 0)), "site").to_pylist() == ["7", "8"]
-
-
-def test_a_model_fitted_on_milliseconds_knows_zoned_microseconds():
-    hours = pa.array([MOMENT.replace(hour=hour) for hour in RNG.integers(0, 3, N).tolist()], pa.timestamp("ms"))
-    table = {"s": SCORES, "y": LABELS, "hour": hours}
-    model = monocal.fit(table, method="per_segment", score="s", label="y", fields=["hour"])
-    other = {**table, "hour": hours.cast(pa.timestamp("us", "UTC"))}
-    assert (model.vocabulary.encode(pa.table(other)) > 0).all()
-    assert np.array_equal(model.predict(table), model.predict(other))

@@ -1,12 +1,11 @@
 """Written tables are whole or absent."""
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 import pytest
 
 from monocal.core.errors import InvalidInput
 from monocal.tables.files import write_table
+from monocal.tables.source import open_table
 
 BATCH = pa.record_batch({"p": [0.1, 0.2], "site": ["a", "b"]})
 
@@ -17,10 +16,13 @@ def test_what_is_written_is_read_back(tmp_path, name):
         writer.write_batch(BATCH)
         writer.write_batch(BATCH)
         assert not (tmp_path / name).exists()
-    parse = pa_csv.ParseOptions(delimiter="\t" if ".tsv" in name else ",")
-    is_text = ".csv" in name or ".tsv" in name
-    found = pa_csv.read_csv(tmp_path / name, parse_options=parse) if is_text else pq.read_table(tmp_path / name)
-    assert found.to_pylist() == pa.Table.from_batches([BATCH, BATCH]).to_pylist()
+    stream = open_table(tmp_path / name)
+    assert stream.arrow_schema == BATCH.schema
+    assert stream.n_rows == (4 if name in ("a.parquet", "a.pq") else None)
+    rows = [row for batch in stream.batches(["site", "p"]) for row in batch.to_pylist()]
+    # text has no types: what a value means follows from its part
+    kind = float if stream.n_rows else str
+    assert rows == [{"site": "a", "p": kind(0.1)}, {"site": "b", "p": kind(0.2)}] * 2
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv.gz"])
