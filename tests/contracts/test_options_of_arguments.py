@@ -43,7 +43,7 @@ NOT_OFFERED = {
     "report": {"options"},
     "gate": {"confidence"},
     "prepare": {"show_progress"},
-    "export": {"n_parity_rows", "seed"},
+    "export": {"n_parity_rows"},
 }
 """What the command line cannot say, or says with --set."""
 

@@ -88,29 +88,19 @@ def test_bad_arguments_of_rank(monocal_command, prepared, tmp_path):
     assert "Hint: rank the log first" in ended.err
 
 
-def test_a_network_learns_from_lists(monocal_command, prepared, tmp_path):
+def test_a_network_learns_from_lists_and_from_a_teacher(monocal_command, prepared, tmp_path):
     small = ("--ranker", "deepfm", "--set", "hidden=[16,8]", "--set", "batch_rows=4096")
-    teacher = monocal_command("lab", "rank", prepared, *small, "--out", tmp_path / "teacher")
-    assert teacher.code == 0
-    for loss, more in (("jrc", ()), ("clid", ("--reference", tmp_path / "teacher"))):
-        ended = monocal_command(
-            "lab", "rank", prepared, *small, "--loss", loss, "--group", "user_id", *more, "--out", tmp_path / loss
-        )
-        assert ended.code == 0, ended.err
-        assert "scored 20,000 rows with deepfm for click" in ended.err
-    untaught = monocal_command(
-        "lab", "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "x"
-    )
+    assert monocal_command("lab", "rank", prepared, *small, "--out", tmp_path / "teacher").code == 0
+    clid = ("lab", "rank", prepared, *small, "--loss", "clid", "--group", "user_id", "--out", tmp_path / "clid")
+    untaught = monocal_command(*clid)
     assert untaught.code == 2
-    assert (
-        "--reference: got a log without scores of task 'click'; expected another ranker's scores for clid"
-        in untaught.err
-    )
+    assert "--reference: got a log without scores of task 'click'; expected another ranker's scores" in untaught.err
+    taught = monocal_command(*clid, "--reference", tmp_path / "teacher")
+    assert taught.code == 0, taught.err
     refused = monocal_command(
         "lab", "rank", prepared, "--ranker", "hashed_logistic", "--loss", "jrc", "--out", tmp_path / "x"
     )
     assert refused.code != 0
-    assert "--loss: got 'jrc'" in refused.err or "--loss: got jrc" in refused.err
     assert "add --ranker deepfm" in refused.err
 
 

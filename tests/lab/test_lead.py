@@ -35,21 +35,6 @@ def _compared(log, methods):
     return found, log.slice(log.num_rows // 2)
 
 
-def test_the_field_whose_errors_depend_on_the_score_is_named(log):
-    found, test = _compared(log, ["wide_logistic", "per_segment"])
-    lead = explain_lead(found, test, ("country", "device"), "pctr", method="per_segment", other="wide_logistic")
-    assert lead.field == "device"
-    assert lead.verdict.startswith("better by")
-    assert lead.other_error > 0.2 > 2 * lead.error
-    assert lead.value in ("phone", "desk")
-    assert abs(np.log(lead.other_pcoc)) > 2 * abs(np.log(lead.pcoc))
-    low, high = lead.scores
-    inside = (test["pctr"].to_numpy() >= low) & (test["pctr"].to_numpy() <= high)
-    assert inside.sum() == pytest.approx(test.num_rows / 10, abs=2)
-    assert "device and score together" in str(lead).replace("\n", " ")
-    assert max(map(len, str(lead).splitlines())) < 80
-
-
 def test_a_method_that_is_not_ahead_is_not_called_so(log):
     found, test = _compared(log, ["wide_logistic", "per_segment"])
     lead = explain_lead(found, test, ("country", "device"), "pctr", method="wide_logistic", other="per_segment")

@@ -105,12 +105,9 @@ def test_the_common_multiplier_is_that_of_fresh_rows(fusion):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fusion": "sum"}, "fusion: got 'sum'"),
-        ({"cap": 0.0}, "cap: got 0.0"),
         ({"field_weights": "equal"}, "field_weights: got 'equal'"),
         ({"field_weights": (1.0,)}, "2 numbers ≥ 0, one per field"),
         ({"field_weights": (1.0, -1.0)}, "2 numbers ≥ 0, one per field"),
-        ({"field_weights": (1.0, float("inf"))}, "2 numbers ≥ 0, one per field"),
     ],
 )
 def test_wrong_arguments_are_explained(arguments, message):

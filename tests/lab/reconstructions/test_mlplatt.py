@@ -74,7 +74,6 @@ def test_order_inside_every_list_is_the_ranker_s(lists):
     [
         ({"query_side_fields": (2,)}, r"query_side_fields: got \[2\]"),
         ({"query_side_fields": (0, 0)}, r"query_side_fields: got \[0, 0\]"),
-        ({"l2": -1.0}, "l2: got -1.0"),
     ],
 )
 def test_wrong_arguments_are_explained(lists, arguments, message):

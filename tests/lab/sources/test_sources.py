@@ -243,18 +243,6 @@ def test_kuairand_raw_files_are_joined_and_sorted_by_time(tmp_path):
     assert everything.n_rows == 5
 
 
-def test_kuairand_malformed_rows(tmp_path):
-    rows = [_log_line(712, 5239, 1, 1, 1, "long", 49866), _log_line(712, 5239, 2, 1, 1, 5, 10), "712,5239"]
-    _write_kuairand(tmp_path, rows, [_log_line(1, 1, 3, 0, 7, 5, 10)])
-    with pytest.raises(
-        InvalidInput, match=r"log_standard_4_08_to_4_21_pure\.csv, line (2: got 'long'|4: got 2 columns)"
-    ):
-        _encode(KuaiRand().open(tmp_path), tmp_path / "out")
-    with pytest.warns(MonocalWarning, match="left out 3 malformed rows and kept 1"):
-        log = _encode(KuaiRand().open(tmp_path, on_error="skip"), tmp_path / "out")
-    assert log.times.tolist() == [2000]
-
-
 def test_kuairand_pure_parquet_leaves_out_duplicates(tmp_path):
     schema = KuaiRandPure().schema
     columns = {name: ["a", "b", "c"] for name in schema.fields}

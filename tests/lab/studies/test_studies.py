@@ -1,13 +1,7 @@
 """Studies end to end at a smoke size: cells, cache, skips, resume after a kill."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,8 +12,6 @@ from monocal.lab.studies.cells import fit_and_predict
 from monocal.lab.studies.prepared_logs import prepare
 from monocal.lab.studies.run_study import run_study
 from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
-
-SRC = Path(__file__).parents[3] / "src"
 
 
 def small(*calibrators, rows=3000, seeds=(0,)):
@@ -105,33 +97,3 @@ def test_a_part_of_a_study_can_be_run_and_finished_cells_be_judged(tmp_path):
 def test_a_wrong_study_file_says_what_is_wrong(entries, message):
     with pytest.raises((UnknownName, InvalidInput), match=message):
         Study.of(entries)
-
-
-def test_killing_a_study_repeats_no_finished_cell(tmp_path):
-    script = """
-import sys
-from monocal.lab.studies.run_study import run_study
-from monocal.lab.studies.cell_runner import RunOptions
-from monocal.lab.studies.study import CalibratorSpec, DataSpec, Study
-from monocal.lab.studies.study_data import STUDY_DATA
-specs = tuple(CalibratorSpec(f"h{k}", "histogram", {"n_bins": k}) for k in range(2, 6))
-data = (DataSpec("w", n_calibration=2000, n_test=2000),)
-study = Study("killed", "?", data, specs, seeds=(0,), n_bootstrap=5, reference="h2")
-print("run", run_study(study, sys.argv[1], RunOptions(workers=1)).n_run)
-"""
-    environment = os.environ | {"PYTHONPATH": str(SRC)}
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    first = subprocess.Popen(command, env=environment)
-    while not list(tmp_path.glob("cells/*/result.json")):
-        assert first.poll() is None
-        time.sleep(0.05)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    time.sleep(0.5)
-    finished = {path: path.stat().st_mtime_ns for path in tmp_path.glob("cells/*/result.json")}
-    assert 1 <= len(finished) < 4
-    second = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    n_run = int(second.stdout.split("run ")[1])
-    assert n_run >= 4 - len(finished) - 1  # the cell that was under way may have finished by itself
-    assert n_run <= 4 - len(finished)
-    assert all(path.stat().st_mtime_ns == when for path, when in finished.items())
