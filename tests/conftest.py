@@ -2,7 +2,9 @@
 
 import json
 import os
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -41,6 +43,47 @@ class Ended:
 def ended():
     """How a command ended, made of its exit code and its two outputs."""
     return Ended
+
+
+@pytest.fixture
+def quick_place(tmp_path):
+    """A folder on a disk in memory where there is one: thousands of synced writes take minutes on some disks."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        yield Path(place)
+
+
+DYING = """
+import os, signal, sys
+EVENTS = {"open", "fcntl.flock"} | {
+    f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "chmod", "listdir", "scandir")
+}
+
+def ends_whole(act, k):
+    child = os.fork()
+    if child == 0:
+        calls, sync = 0, os.fsync
+        def count(*_):
+            nonlocal calls
+            calls += 1
+            if calls == k:
+                os.kill(os.getpid(), signal.SIGKILL)
+        os.fsync = lambda descriptor: (count(), sync(descriptor), count())
+        sys.addaudithook(lambda event, arguments: count() if event in EVENTS else None)
+        act()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert not os.WIFEXITED(status) or os.WEXITSTATUS(status) == 0
+    return os.WIFEXITED(status)
+"""
+
+
+@pytest.fixture
+def dying():
+    """Code for a child process: `ends_whole(act, k)` acts in a process that is killed at its k-th system call."""
+    return DYING
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,6 @@ GROUPS = {
         "models/artefact.py",
         "core/files.py",
         "core/folder.py",
-        "core/format.py",
     ],
     "engine": ["serving/engine.py", "serving/encode.py"],
 }

@@ -182,14 +182,20 @@ def _encode(log: Path, folder: Path) -> dict:
 
 def _batches(log: Path, folder: Path) -> dict:
     from monocal.lab.prepare.encoded_log import EncodedLog
+    from monocal.neural.batches import batches_in_order, shuffled_batches
 
     encoded = EncodedLog.open(folder / f"encoded_{log.stem}_{log.suffix[1:]}")
     result = {}
-    for name, seed in (("shuffled", 1), ("ordered", None)):
+    columns = {"features": encoded.features}
+    orders = {
+        "shuffled": shuffled_batches(columns, _BATCH_ROWS, seed=1, epoch=0),
+        "ordered": batches_in_order(columns, _BATCH_ROWS),
+    }
+    for name, batches in orders.items():
         wall, cpu, check = time.perf_counter(), time.process_time(), 0
-        for batch in encoded.batches(_BATCH_ROWS, seed=seed):
+        for batch in batches:
             # touching every id, as a training step would; in order, batches are views until then
-            check += int(batch.features.sum())
+            check += int(batch["features"].sum())
         result[f"{name}_wall"] = encoded.n_rows / (time.perf_counter() - wall)
         result[f"{name}_cpu"] = encoded.n_rows / (time.process_time() - cpu)
         result[f"{name}_check"] = check

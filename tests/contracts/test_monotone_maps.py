@@ -110,20 +110,16 @@ def neighbours():
 
 
 @EVERY
-def test_arrays_give_the_numbers_of_tensors(name):
+def test_arrays_and_a_graph_give_the_numbers_of_tensors(name):
     network, curve, width = made(name, 1.5)
     context, logits = context_for(width, 400), np.linspace(-12, 12, 400)
     with torch.no_grad():
         expected = network(torch.as_tensor(logits), None if context is None else torch.as_tensor(context)).numpy()
-    np.testing.assert_allclose(curve(NumpyOps(network.arrays()), logits, context), expected, rtol=2e-5, atol=2e-5)
-
-
-@EVERY
-def test_a_graph_gives_the_numbers_of_arrays(name):
-    network, curve, width = made(name, 1.5)
-    context, logits = context_for(width, 400), np.linspace(-12, 12, 400)
-    found = in_graph(curve, network.arrays(), width)(logits, context)
-    np.testing.assert_allclose(found, curve(NumpyOps(network.arrays()), logits, context), rtol=2e-5, atol=2e-5)
+    on_arrays = curve(NumpyOps(network.arrays()), logits, context)
+    np.testing.assert_allclose(on_arrays, expected, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(
+        in_graph(curve, network.arrays(), width)(logits, context), on_arrays, rtol=2e-5, atol=2e-5
+    )
 
 
 @pytest.mark.parametrize("numba", [True, False], ids=["compiled layers", "numpy alone"])

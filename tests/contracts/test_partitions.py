@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.checks import cut_soft
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition
@@ -46,14 +47,15 @@ ROWS = {
 
 
 def dataset(member, n_parts, *, times=False, weights=False, soft=False, **_):
-    rows, partition = Partition.of_log(LOG.n_rows, n_parts, member)
+    pieces = cut_soft((SOFT if soft else LOG.labels)[:, None].astype(np.float64))
+    own, partition = Partition.of_log(len(pieces.rows), n_parts, member)
+    rows = pieces.rows[own]
     return Dataset.of(
         LOG.scores[rows],
-        (SOFT if soft else LOG.labels)[rows],
+        pieces.labels[own, 0],
         features=ChosenIds.of(IDS, rows),
-        weights=WEIGHTS[rows] if weights else None,
+        weights=WEIGHTS[rows] if weights else pieces.shares[own] if soft else None,
         times=LOG.times[rows] if times else None,
-        soft_labels=soft,
         partition=partition,
     )
 

@@ -19,11 +19,11 @@ N_FIELDS = 48
 # the blocks are made smaller in proportion to the logs, which are small because tests should be quick
 CHILD = """
 import json, sys
-from monocal.core import batches
+from monocal.neural import batches
 from monocal.lab.prepare import histories, time_order
 from monocal.tables import source as tables
 tables.TableStream.placed_batches.__defaults__ = (None, 8192, ())
-batches.iterate_batches.__kwdefaults__["window_rows"] = batches.WINDOW_ROWS = 16384
+batches.WINDOW_ROWS = 16384
 time_order._CHUNK_ROWS, time_order._BUCKET_ROWS = 8192, 16384
 histories._WINDOW_ROWS = 8192
 from monocal.lab.prepare.encoder import encode_log
@@ -38,7 +38,10 @@ def peak():
 encoded = encode_log(log, schema, folder, history=history or None)
 assert (encoded.histories is not None) == bool(history)
 after_encoding = peak()
-total = sum(int(batch.features[:, 0].sum()) for seed in (None, 1) for batch in encoded.batches(4096, seed=seed))
+every = {"features": encoded.features}
+shuffled = batches.shuffled_batches(every, 4096, seed=1, epoch=0)
+total = sum(int(batch.features[:, 0].sum()) for batch in encoded.batches(4096))
+total += sum(int(batch["features"][:, 0].sum()) for batch in shuffled)
 print(json.dumps([after_encoding, peak(), total]))
 """
 

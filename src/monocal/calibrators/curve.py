@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from monocal.core.dataset import Dataset, Part
+from monocal.core.dataset import Block, Dataset
 from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
@@ -204,7 +204,7 @@ class _Pieces(NamedTuple):
         """Returns loss, gradient and second derivative by the values at the knots."""
         rises = np.diff(values)
 
-        def of_part(part: Part) -> list[Floats | float]:
+        def of_part(part: Block) -> list[Floats | float]:
             loss, total = 0.0, np.zeros((5, self.n_pieces))
             for block in part.blocks(_BLOCK_ROWS):
                 piece, place, w = block.of(self.piece).astype(np.intp), block.of(self.place), block.w

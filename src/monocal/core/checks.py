@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.scores import Floats, as_float_column
+from monocal.core.scores import Floats, as_float_column, refuse_rows
 
 LARGEST_WEIGHT = 1e12
 """The square of the sum of ten million such weights still is a number in float32, in which networks train."""
@@ -31,31 +31,22 @@ def check_labels(labels: ArrayLike, n_rows: int, *, soft: bool = False) -> Float
     """Returns 0/1 labels as float64, or names the first row that is neither; soft ones may be anything between."""
     column = check_length(as_float_column(labels, "labels"), n_rows, "labels")
     if soft:
-        return check_soft(column, "labels")
-    bad = np.flatnonzero((column != 0.0) & (column != 1.0))
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of("labels", f"{column[row]:g} at row {row}", "0 or 1 in every row", ASK_FOR_SOFT)
+        expected = "numbers in [0, 1] in every row, as soft_labels=True says"
+        hint = "divide counts by their number of trials, and pass the trials as weights"
+        refuse_rows(~((column >= 0.0) & (column <= 1.0)), column, "labels", expected, hint)
+        return column
+    refuse_rows((column != 0.0) & (column != 1.0), column, "labels", "0 or 1 in every row", ASK_FOR_SOFT)
     return column
 
 
 def check_weights(weights: ArrayLike, n_rows: int) -> Floats:
     """Returns weights as float64; they must be ≥ 0, not all zero, and at most `LARGEST_WEIGHT`."""
     column = check_length(as_float_column(weights, "weights"), n_rows, "weights")
-    bad = np.flatnonzero(column < 0.0)
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of(
-            "weights", f"{column[row]:g} at row {row}", "numbers that are zero or positive", "drop the row or use 0"
-        )
-    if column.size and column.max() > LARGEST_WEIGHT:
-        row = int(np.argmax(column > LARGEST_WEIGHT))
-        raise InvalidInput.of(
-            "weights",
-            f"{column[row]:g} at row {row}",
-            f"numbers from 0 to {LARGEST_WEIGHT:g}, whose sums do not overflow",
-            "divide all weights by the largest one, or fix the row",
-        )
+    refuse_rows(column < 0.0, column, "weights", "numbers that are zero or positive", "drop the row or use 0")
+    most = f"numbers from 0 to {LARGEST_WEIGHT:g}, whose sums do not overflow"
+    refuse_rows(
+        column > LARGEST_WEIGHT, column, "weights", most, "divide all weights by the largest one, or fix the row"
+    )
     if not np.any(column > 0.0):
         raise InvalidInput.of("weights", "only zeros", "at least one positive weight", "leave weights out to use 1")
     return column
@@ -136,17 +127,3 @@ def cut_soft(labels: Floats) -> Pieces:
     hard = (edges[rows, places][:, None] < labels[rows]).astype(np.int8)
     hard[labels[rows] < 0.0] = -1
     return Pieces(rows, hard, widths[rows, places])
-
-
-def check_soft(column: Floats, argument: str) -> Floats:
-    """Refuses the first label outside [0, 1]."""
-    bad = np.flatnonzero(~((column >= 0.0) & (column <= 1.0)))
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of(
-            argument,
-            f"{column[row]:g} at row {row}",
-            "numbers in [0, 1] in every row, as soft_labels=True says",
-            "divide counts by their number of trials, and pass the trials as weights",
-        )
-    return column

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, cast, final
+from typing import Any, cast, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,8 +66,8 @@ class Dataset:
     ) -> Dataset:
         """Checks everything a caller may hand over and returns rows sorted by time (stable).
 
-        Rows with soft labels become two rows each, see `cut_soft`. Rows in parts keep their order, which is that of
-        time within each part, and a member may have none.
+        Rows with soft labels become two rows each, see `cut_soft`. Rows in parts, whose labels are hard, keep their
+        order, which is that of time within each part; a member may have none, or none that counts.
 
         Example:
             >>> rows = Dataset.of([0.5, 0.9], [0, 1], times=[20, 10])
@@ -75,9 +75,10 @@ class Dataset:
             ([2.197, 0.0], [1.0, 0.0])
         """
         if partition is not None and partition.n > 1:
-            moments = _moments(times)
-            if not np.size(scores) or not (weights is None or np.any(weights)):
-                return cls._without_rows(features, weights, moments, partition)._hardened_by_all(soft_labels)
+            assert labels is not None
+            columns = {"features": features, "weights": weights}
+            space = {"scores_are": scores_are, "sampling_rate": sampling_rate}
+            return cls._of_parts(partition, scores, labels, times, **columns, **space)
         logits = to_logits(scores, scores_are)
         n = logits.shape[0]
         if n == 0:
@@ -89,8 +90,6 @@ class Dataset:
             None if features is None else check_ids(features, n),
             None if times is None else check_length(np.asarray(times), n, "times"),
         )
-        if partition is not None and partition.n > 1:
-            return replace(data, times=moments, partition=partition)._hardened_by_all(soft_labels)
         if soft_labels and data.y is not None:
             data = data.hardened()
         if data.times is None or np.all(data.times[:-1] <= data.times[1:]):
@@ -98,26 +97,22 @@ class Dataset:
         return data.take(np.argsort(data.times, kind="stable"))
 
     @classmethod
-    def _without_rows(
-        cls, features: Any, weights: ArrayLike | None, times: NDArray[np.int64] | None, partition: Partition
+    def _of_parts(
+        cls, partition: Partition, scores: ArrayLike, labels: ArrayLike, times: ArrayLike | None, **columns: Any
     ) -> Dataset:
-        """Returns the rows of a member that has none, or none that counts."""
+        """Returns one member's rows of several parts; further columns as for `of`."""
+        moments, weights, features = _moments(times), columns["weights"], columns["features"]
+        if np.size(scores) and (weights is None or np.any(weights)):
+            return replace(cls.of(scores, labels, **columns), times=moments, partition=partition)
         nothing, none = np.zeros(0), slice(0, 0)
-        ids = None if features is None else check_ids(np.asarray(features)[none], 0)
         return cls(
             nothing,
             nothing,
             None if weights is None else nothing,
-            ids,
-            None if times is None else times[none],
+            None if features is None else check_ids(np.asarray(features)[none], 0),
+            None if moments is None else moments[none],
             partition=partition.take(none),
         )
-
-    def _hardened_by_all(self, soft_labels: bool) -> Dataset:
-        if not soft_labels or not self.cut.max(np.array([has_soft(self.labels)]))[0]:
-            return self
-        # weights where another member has some: rows must have the same bits wherever they are
-        return replace(self, w=self.weights).hardened()
 
     # What the rows are
 
@@ -275,18 +270,19 @@ class Dataset:
             >>> [float(total) for total in rows.sum(lambda block: [block.z.sum(), block.w.sum()])]
             [4999950000.0, 100000.0]
         """
-        found = []
-        for number, rows in self.cut.parts():
-            first, *others = Part(number, rows, self).blocks() or [Block(self, rows)]
+
+        def of_part(part: Block) -> Sums:
+            first, *others = part.blocks() or [part]
             total = list(of_block(first))
             for block in others:
                 total = [before + added for before, added in zip(total, of_block(block), strict=True)]
-            found.append(total)
-        return self.cut.add(found)
+            return total
 
-    def sum_parts(self, of_part: Callable[[Part], Sums]) -> list[Floats]:
+        return self.sum_parts(of_part)
+
+    def sum_parts(self, of_part: Callable[[Block], Sums]) -> list[Floats]:
         """Returns sums over all rows, from a function that adds up the blocks of one part in its own way."""
-        return self.cut.add([of_part(Part(number, rows, self)) for number, rows in self.cut.parts()])
+        return self.cut.add([of_part(Block(self, rows, number)) for number, rows in self.cut.parts()])
 
     def quantiles(self, shares: Floats) -> Floats:
         """Returns quantiles of the logits over all rows; a row of weight k stands k times."""
@@ -340,17 +336,18 @@ class Dataset:
 
 @final
 class Block:
-    """Consecutive rows of a dataset, few enough for columns beside them.
+    """Consecutive rows of a dataset: one of its parts, or a piece of that with few enough rows for columns beside them.
 
     Attributes:
         data: The dataset.
         rows: Which of its rows.
+        number: Of which of all members' parts they are.
     """
 
-    __slots__ = ("data", "rows")
+    __slots__ = ("data", "number", "rows")
 
-    def __init__(self, data: Dataset, rows: slice) -> None:
-        self.data, self.rows = data, rows
+    def __init__(self, data: Dataset, rows: slice, number: int = 0) -> None:
+        self.data, self.rows, self.number = data, rows, number
 
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
@@ -381,28 +378,11 @@ class Block:
         """Returns these rows' piece of a column of all rows."""
         return column[self.rows]
 
-
-class Part(NamedTuple):
-    """One part of a dataset.
-
-    Attributes:
-        number: Which of all members' parts it is.
-        rows: Its rows among this member's.
-        data: The dataset.
-    """
-
-    number: int
-    rows: slice
-    data: Dataset
-
     def blocks(self, n_rows: int | None = None) -> list[Block]:
-        """Returns the part's rows, so many at a time; as many as `Dataset.sum` takes if nothing is said."""
+        """Returns the rows, so many at a time; as many as `Dataset.sum` takes if nothing is said."""
         first, stop, n = self.rows.start, self.rows.stop, n_rows or BLOCK_ROWS
-        return [Block(self.data, slice(begin, min(begin + n, stop))) for begin in range(first, stop, n)]
-
-    def of(self, column: NDArray[Any]) -> NDArray[Any]:
-        """Returns the part's piece of a column of all rows."""
-        return column[self.rows]
+        ends = (slice(begin, min(begin + n, stop)) for begin in range(first, stop, n))
+        return [Block(self.data, rows, self.number) for rows in ends]
 
 
 @final

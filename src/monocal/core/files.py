@@ -29,6 +29,9 @@ _REMOTE = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+://")
 # a Path has one of the slashes only; one letter is a drive of Windows
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 
+_PART, _OLD = ".part", ".old"
+"""How names of what is not finished end, and of what is about to be replaced."""
+
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 # safetensors gives the number in its text, numpy says how much it could write, pyarrow uses both
 _NO_ROOM_TEXTS = re.compile(
@@ -93,7 +96,7 @@ def output_file(place: str | Path, argument: str = "output file") -> Path:
 def output_folder(place: str | Path, argument: str = "output folder") -> Path:
     """Returns the path of a folder to write; refuses one that cannot be made there. To be asked before any work."""
     path = local_path(place, argument)
-    _try_to_write(path.resolve() if path.name in ("", "..") else path, argument)
+    _try_to_write(named_place(path), argument)
     return path
 
 
@@ -106,19 +109,16 @@ def check_output(target: str | Path, inputs: Iterable[str | Path]) -> None:
     for given in inputs:
         if is_uri(given) and not given.startswith("file:"):
             continue
-        given = local_path(given)
-        if not given.exists():
-            check_output(target, glob.glob(str(given), recursive=True))
-            continue
-        path = given.resolve()
-        is_same = path == place or (place.exists() and path.exists() and place.samefile(path))
-        if is_same or (path.is_dir() and path in place.parents):
-            raise InvalidInput.of(
-                "output file",
-                repr(str(target)),
-                "a file other than the input",
-                "write to a new file, then replace the old",
-            )
+        named = local_path(given)
+        for path in [named] if named.exists() else map(Path, glob.glob(str(named), recursive=True)):
+            is_same = path.resolve() == place or (place.exists() and place.samefile(path))
+            if is_same or (path.is_dir() and path.resolve() in place.parents):
+                raise InvalidInput.of(
+                    "output file",
+                    repr(str(target)),
+                    "a file other than the input",
+                    "write to a new file, then replace the old",
+                )
 
 
 @contextmanager
@@ -136,28 +136,44 @@ def atomic_file(target: str | Path) -> Iterator[Path]:
         'whole'
     """
     target = local_path(target, "output file")
+    with _beside(target, _PART + target.suffix, lambda path: path.touch(exist_ok=False)) as temporary:
+        # the mode of any new file, as the umask and the folder have it
+        mode = temporary.stat().st_mode & 0o666
+        yield temporary
+        # a library may have put a file of its own in this place, readable by nobody else
+        temporary.chmod(mode)
+        sync(temporary)
+        temporary.replace(target)
+        sync(target.parent)
+
+
+@contextmanager
+def _beside(target: Path, ending: str, make: Callable[[Path], None]) -> Iterator[Path]:
+    """Makes a hidden place beside `target`, keeps it locked until the end, and removes it on any error.
+
+    What killed writers of the same target left is put back or removed first.
+    """
     with naming_disk_full(target), ExitStack() as stack:
         target.parent.mkdir(parents=True, exist_ok=True)
-        ending = ".part" + target.suffix
         with turn_in(target.parent):
-            for path in leftovers(target, ending):
-                if is_abandoned(path):
-                    path.unlink(missing_ok=True)
+            _put_back(target)
+            for path in [*leftovers(target, _OLD), *filter(is_abandoned, leftovers(target, ending))]:
+                _discard(path)
             temporary = unused_name(target, ending)
-            # the mode of any new file, as the umask and the folder have it
-            os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-            mode = temporary.stat().st_mode & 0o666
+            make(temporary)
             stack.enter_context(turn_in(temporary))
         try:
             yield temporary
-            # a library may have put a file of its own in this place, readable by nobody else
-            temporary.chmod(mode)
-            sync(temporary)
-            temporary.replace(target)
-            sync(target.parent)
         except BaseException:
-            temporary.unlink(missing_ok=True)
+            _discard(temporary)
             raise
+
+
+def _discard(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def sync(path: Path) -> None:
@@ -250,7 +266,6 @@ T = TypeVar("T")
 
 _MOST_READS = 100
 _READER_SECONDS = 1.0
-_PART, _OLD = ".part", ".old"
 
 
 @contextmanager
@@ -265,22 +280,10 @@ def atomic_folder(target: str | Path, own_files: OwnFiles) -> Iterator[Path]:
         own_files: Tells what may be removed.
     """
     target = named_place(target)
-    check_place(target, own_files)
-    with naming_disk_full(target), ExitStack() as stack:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with turn_in(target.parent):
-            _put_back(target)
-            for path in [*leftovers(target, _OLD), *filter(is_abandoned, leftovers(target, _PART))]:
-                shutil.rmtree(path, ignore_errors=True)
-            temporary = unused_name(target, _PART)
-            temporary.mkdir()
-            stack.enter_context(turn_in(temporary))
-        try:
-            yield temporary
-            _publish(temporary, target, own_files)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
+    read_unchanged(target, lambda: check_place(target, own_files))
+    with _beside(target, _PART, Path.mkdir) as temporary:
+        yield temporary
+        _publish(temporary, target, own_files)
 
 
 def _publish(finished: Path, target: Path, own_files: OwnFiles) -> None:
@@ -288,8 +291,8 @@ def _publish(finished: Path, target: Path, own_files: OwnFiles) -> None:
     _sync_all(finished)
     with turn_in(target.parent):
         check_place(target, own_files)
-        if not _holds_anything(target):
-            os.rename(finished, target)  # takes the place of an empty folder, too
+        if not os.path.lexists(target):
+            os.rename(finished, target)
             sync(target.parent)
             return
         old = unused_name(target, _OLD)
@@ -323,8 +326,7 @@ def check_place(target: Path, own_files: OwnFiles) -> None:
         if applies:
             expected = "a new or empty folder, or an earlier result of the same kind"
             raise InvalidInput.of("output folder", f"{str(target)!r}, which {what}", expected, hint)
-    if _holds_anything(target):
-        own_files(target)
+    own_files(target)
 
 
 def finish_replacement(folder: Path) -> bool:
@@ -373,19 +375,11 @@ def _put_back(target: Path) -> None:
         os.rename(olds[0], target)
 
 
-def _holds_anything(folder: Path) -> bool:
-    return folder.is_dir() and bool(os.listdir(folder))
-
-
 def entries_of(folder: Path) -> tuple[frozenset[str], frozenset[str]]:
     """Returns the files and the folders below a folder, as relative names; links are files, whatever they lead to."""
-    files, folders = set(), set()
-    for place, below, names in os.walk(folder):
-        inside = Path(place).relative_to(folder)
-        links = [name for name in below if (Path(place) / name).is_symlink()]
-        files |= {(inside / name).as_posix() for name in [*names, *links]}
-        folders |= {(inside / name).as_posix() for name in below if name not in links}
-    return frozenset(files), frozenset(folders)
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*")}
+    folders = frozenset(name for name, path in found.items() if path.is_dir() and not path.is_symlink())
+    return frozenset(found) - folders, folders
 
 
 def _remove(folder: Path, names: frozenset[str]) -> None:
@@ -400,13 +394,9 @@ def _remove(folder: Path, names: frozenset[str]) -> None:
 def _sync_all(folder: Path) -> None:
     """Syncs every file, readable by whoever may read new files here: some libraries make theirs private."""
     mode = folder.stat().st_mode
-    for place, _, names in os.walk(folder):
-        for name in sorted(names):
-            path = Path(place) / name
-            path.chmod(mode & 0o666)
-            sync(path)
-        Path(place).chmod(mode & 0o7777)
-        sync(Path(place))
+    for path in [*folder.rglob("*"), folder]:
+        path.chmod(mode & (0o7777 if path.is_dir() else 0o666))
+        sync(path)
 
 
 # Turns
@@ -449,14 +439,12 @@ def turn_in(place: Path, patience_seconds: float = PATIENCE_SECONDS) -> Iterator
 
 def is_abandoned(place: Path) -> bool:
     """Whether the writer of a temporary file or folder has ended; False where the system cannot say."""
-    try:
+    with suppress(OSError):
         descriptor = _lock(place)
-    except OSError:
-        return False
-    if descriptor is None or descriptor < 0:
-        return False
-    os.close(descriptor)
-    return True
+        if descriptor is not None and descriptor >= 0:
+            os.close(descriptor)
+            return True
+    return False
 
 
 def _lock(place: Path) -> int | None:

@@ -14,16 +14,22 @@ beside the entries of its kind. The manifest is written last; a folder without a
 
 from __future__ import annotations
 
+import hashlib
 import json
 import mmap
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from monocal.core import __version__
+from monocal.core.dataset import ChosenIds
 from monocal.core.errors import ArtefactError, InvalidInput, MissingFolder
 from monocal.core.files import (
     atomic_folder,
@@ -34,7 +40,6 @@ from monocal.core.files import (
     named_place,
     output_folder,
 )
-from monocal.core.format import fingerprint, fingerprint_bytes, fingerprint_file
 
 LARGEST_MANIFEST_BYTES = 64 << 20
 """A manifest holds facts, not data; what is larger is not read."""
@@ -45,6 +50,47 @@ MAPPED_BYTES = 256 << 20
 _N_SHOWN = 5
 
 Entries = dict[str, Any]
+
+_BLOCK_ROWS = 1 << 16
+
+
+def fingerprint(*parts: Any) -> str:
+    """Returns 32 hex digits that change whenever any part changes.
+
+    Parts may be anything JSON can hold, bytes, or arrays (their type and shape count too).
+
+    Example:
+        >>> fingerprint("platt", {"a": 1}) == fingerprint("platt", {"a": 1})
+        True
+        >>> fingerprint([1, 2]) == fingerprint([2, 1])
+        False
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, np.ndarray | ChosenIds):
+            digest.update(f"array {part.dtype.str} {part.shape}".encode())
+            for begin in range(0, len(part), _BLOCK_ROWS) if part.ndim else ():
+                digest.update(np.ascontiguousarray(part[begin : begin + _BLOCK_ROWS]).data)
+            if not part.ndim:
+                digest.update(np.ascontiguousarray(part).data)
+        elif isinstance(part, bytes):
+            digest.update(b"bytes %d " % len(part))
+            digest.update(part)
+        else:
+            digest.update(b"json " + json.dumps(part, sort_keys=True, default=str).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def fingerprint_bytes(contents: bytes | mmap.mmap) -> str:
+    """Returns what `fingerprint_file` gives for a file with these contents."""
+    return hashlib.blake2b(contents, digest_size=16).hexdigest()
+
+
+def fingerprint_file(path: Path) -> str:
+    """Returns the fingerprint of a file's bytes, read in blocks."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 @final
@@ -70,14 +116,12 @@ class FolderFormat:
     anew: str = "write it again"
     known: tuple[str, ...] = field(default=())
 
-    @contextmanager
-    def writing(self, target: str | Path) -> Iterator[Path]:
+    def writing(self, target: str | Path) -> AbstractContextManager[Path]:
         """Yields a folder that takes the place of `target` at the end; `seal` is the last thing to do in it.
 
         A place that holds anything but an earlier folder of this kind is refused, see `atomic_folder`.
         """
-        with atomic_folder(target, self._own_files) as temporary:
-            yield temporary
+        return atomic_folder(target, self._own_files)
 
     def check_target(self, target: str | Path, argument: str = "output folder") -> Path:
         """Returns the path of a folder to write; refuses one that cannot be written or holds anything foreign.
@@ -139,9 +183,7 @@ class FolderFormat:
             raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         version = manifest.get("schema_version")
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-            raise ArtefactError(
-                f"{path}: damaged (schema version {version!r}); nothing was loaded. Hint: {self.remedy}"
-            )
+            raise self._refusal(path, f"damaged (schema version {version!r})")
         if version != self.version:
             writer = str(manifest.get("written_by", "an earlier version of monocal"))[:60]
             remedy = self.anew if version < self.version else "upgrade monocal"
@@ -149,29 +191,26 @@ class FolderFormat:
                 f"{path}: written by {writer} with schema version {version}, and monocal "
                 f"{__version__} reads schema version {self.version}; nothing was loaded or changed. Hint: {remedy}"
             )
+        if manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
+            raise self._refusal(path, "the contents do not match their fingerprint")
         try:
-            if manifest.get("fingerprint") != fingerprint({k: v for k, v in manifest.items() if k != "fingerprint"}):
-                raise ArtefactError(
-                    f"{path}: the contents do not match their fingerprint; nothing was loaded. Hint: {self.remedy}"
-                )
             for name, facts in manifest["files"].items():
-                _check_facts(name, facts)
+                if not (_is_safe(name) and isinstance(facts["fingerprint"], str) and isinstance(facts["n_bytes"], int)):
+                    raise ValueError(name)
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise self.damaged(folder, error) from error
         return manifest
 
     def damaged(self, folder: str | Path, error: Exception) -> ArtefactError:
         """Returns the error for a manifest that lacks something or has it in another form."""
-        return ArtefactError(
-            f"{Path(folder) / self.manifest}: damaged ({error!r}); nothing was loaded. Hint: {self.remedy}"
-        )
+        return self._refusal(Path(folder) / self.manifest, f"damaged ({error!r})")
 
     def verify(self, folder: str | Path, manifest: Entries, *, contents: bool = True) -> None:
         """Compares the sizes of all files with the manifest, and their fingerprints if `contents`."""
         for name in manifest["files"]:
             path, facts = self._stated(Path(folder), manifest, name)
-            if contents and fingerprint_file(path) != facts["fingerprint"]:
-                raise self._altered(path)
+            if contents:
+                self._compare(path, facts, fingerprint_file(path))
 
     def read_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes:
         """Reads one file into memory; what is returned is what was checked, whoever writes there meanwhile.
@@ -181,8 +220,7 @@ class FolderFormat:
         path, facts = self._stated(Path(folder), manifest, name)
         with path.open("rb") as stream:
             contents = stream.read(facts["n_bytes"] + 1)
-        if fingerprint_bytes(contents) != facts["fingerprint"]:
-            raise self._altered(path)
+        self._compare(path, facts, fingerprint_bytes(contents))
         return contents
 
     def view_file(self, folder: str | Path, manifest: Entries, name: str) -> bytes | mmap.mmap:
@@ -197,22 +235,20 @@ class FolderFormat:
             return self.read_file(folder, manifest, name)
         with path.open("rb") as stream:
             contents = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-        if fingerprint_bytes(contents) != facts["fingerprint"]:
-            raise self._altered(path)
+        self._compare(path, facts, fingerprint_bytes(contents))
         return contents
 
     def copy(self, folder: str | Path, target: Path) -> Entries:
-        """Copies the manifest and the files it names, nothing else and no byte more than it states.
+        """Copies the manifest and the files it names, of the sizes it states, and nothing else.
 
-        The copy is not checked: whoever reads it does that.
+        The copy's contents are not checked: whoever reads it does that.
         """
-        source = Path(folder)
-        _copy_bounded(source / self.manifest, target / self.manifest, LARGEST_MANIFEST_BYTES)
-        manifest = self.read(target)
-        for name, facts in manifest["files"].items():
-            if (source / name).is_file():
-                (target / name).parent.mkdir(parents=True, exist_ok=True)
-                _copy_bounded(source / name, target / name, facts["n_bytes"])
+        manifest = self.read(folder)
+        (target / self.manifest).write_text(self.manifest_text(manifest), encoding="utf-8")
+        for name in manifest["files"]:
+            path, _ = self._stated(Path(folder), manifest, name)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target / name)
         return manifest
 
     def _parse(self, folder: Path) -> Entries:
@@ -227,11 +263,11 @@ class FolderFormat:
         with path.open("rb") as stream:
             contents = stream.read(LARGEST_MANIFEST_BYTES + 1)
         if len(contents) > LARGEST_MANIFEST_BYTES:
-            raise ArtefactError(f"{path}: larger than {LARGEST_MANIFEST_BYTES >> 20} MiB; nothing was loaded")
+            raise self._refusal(path, f"larger than {LARGEST_MANIFEST_BYTES >> 20} MiB")
         try:
             manifest = json.loads(contents)
         except (ValueError, RecursionError) as error:
-            raise ArtefactError(f"{path}: not a whole JSON file ({error}); nothing was loaded") from error
+            raise self._refusal(path, f"not a whole JSON file ({error})") from error
         if not isinstance(manifest, dict):
             raise ArtefactError(f"{path}: not a {self.name}; nothing was loaded")
         return manifest
@@ -240,19 +276,20 @@ class FolderFormat:
         """The path of a file that has its size, and what the manifest says about it."""
         path = folder / name
         if name not in manifest["files"]:
-            raise ArtefactError(f"{path}: not in the manifest; nothing was loaded. Hint: {self.remedy}")
+            raise self._refusal(path, "not in the manifest")
         facts = manifest["files"][name]
         if not path.is_file():
-            raise ArtefactError(f"{path}: missing; nothing was loaded. Hint: {self.remedy}")
-        size, stated = path.stat().st_size, facts.get("n_bytes")
-        if stated is not None and size != stated:
-            raise ArtefactError(f"{path}: {size} bytes instead of {stated}; nothing was loaded. Hint: {self.remedy}")
+            raise self._refusal(path, "missing")
+        if (size := path.stat().st_size) != facts["n_bytes"]:
+            raise self._refusal(path, f"{size} bytes instead of {facts['n_bytes']}")
         return path, facts
 
-    def _altered(self, path: Path) -> ArtefactError:
-        return ArtefactError(
-            f"{path}: the contents do not match the manifest's fingerprint; nothing was loaded. Hint: {self.remedy}"
-        )
+    def _compare(self, path: Path, facts: Entries, found: str) -> None:
+        if found != facts["fingerprint"]:
+            raise self._refusal(path, "the contents do not match the manifest's fingerprint")
+
+    def _refusal(self, path: Path, why: str) -> ArtefactError:
+        return ArtefactError(f"{path}: {why}; nothing was loaded. Hint: {self.remedy}")
 
     def _own_files(self, folder: Path) -> frozenset[str]:
         """The files of a folder, all of them named by a manifest of this kind; anything else is refused."""
@@ -281,25 +318,15 @@ class FolderFormat:
         return files
 
 
-def _copy_bounded(source: Path, target: Path, n_bytes: int) -> None:
-    """Copies a file; of one that is longer than it should be, one byte more, so that a reader notices."""
-    left = n_bytes + 1
-    with source.open("rb") as read, target.open("wb") as write:
-        while left and (block := read.read(min(left, 1 << 22))):
-            write.write(block)
-            left -= len(block)
-
-
-def _check_facts(name: str, facts: Mapping[str, Any]) -> None:
-    if not _is_safe(name) or not isinstance(facts["fingerprint"], str):
-        raise ValueError(name)
-    stated = facts.get("n_bytes", 0)
-    if stated is not None and (not isinstance(stated, int) or stated < 0):
-        raise ValueError(name)
-
-
 def _is_safe(name: Any) -> bool:
     """Whether a name stays inside the folder on every system."""
     if not isinstance(name, str) or not name or "\0" in name or "\\" in name or os.path.isabs(name):
         return False
     return all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes arrays of any layout as a safetensors file, whose own writer takes contiguous ones for granted."""
+    from safetensors.numpy import save_file
+
+    save_file({name: np.asarray(array, order="C") for name, array in arrays.items()}, path)

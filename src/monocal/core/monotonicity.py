@@ -87,10 +87,21 @@ def probe_logits(
         )
     grid = np.linspace(low, high, n_points).astype(np.float32)
     starts = np.random.default_rng(seed).uniform(low, high, size=n_chains).astype(np.float32)
-    links = [starts]
-    for _ in range(chain_length - 1):
-        links.append(np.nextafter(links[-1], np.float32(np.inf)))
-    return np.unique(np.concatenate([grid, *links])).astype(np.float64)
+    return np.unique(np.concatenate([grid, neighbours(starts, chain_length).ravel()])).astype(np.float64)
+
+
+def neighbours(starts: NDArray[Any], n_numbers: int) -> NDArray[Any]:
+    """Returns, for every start, a row of consecutive numbers of its type.
+
+    Example:
+        >>> chain = neighbours(np.array([1.0]), 3)[0]
+        >>> bool(chain[1] == np.nextafter(1.0, 2.0)), bool(chain[2] == np.nextafter(chain[1], 2.0))
+        (True, True)
+    """
+    chain = [starts]
+    for _ in range(n_numbers - 1):
+        chain.append(np.nextafter(chain[-1], np.inf))
+    return np.stack(chain, axis=1)
 
 
 def assert_monotone(

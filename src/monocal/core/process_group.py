@@ -10,8 +10,6 @@ import re
 import socket
 import struct
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, final
 
@@ -124,33 +122,24 @@ def leave() -> None:
 
 
 def _form_group(host: str, **where: Any) -> None:
-    """Forms the group, each member by the interface that leads to `host`.
+    """Forms the group, each member by the interface that leads to `host`, unless the user named one.
 
     Gloo by itself listens where the host's own name leads, which is often its loopback; on several hosts nobody finds
-    it there.
+    it there. It asks for the interface when a group is formed.
     """
     import torch.distributed as distributed
 
+    interface = None if _INTERFACE in os.environ else interface_towards(host)
     try:
-        with _listening_towards(host):
-            distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS), **where)
+        if interface is not None:
+            os.environ[_INTERFACE] = interface
+        distributed.init_process_group("gloo", timeout=timedelta(seconds=TIMEOUT_SECONDS), **where)
     except RuntimeError as error:
         way = f"{_INTERFACE} names the interface, if the one towards {host} is wrong"
         raise LostMember.of(f"{_what_happened(error)} ({way})") from error
-
-
-@contextmanager
-def _listening_towards(host: str) -> Iterator[None]:
-    """Names the interface to gloo, which asks when a group is formed, unless the user did."""
-    interface = None if _INTERFACE in os.environ else interface_towards(host)
-    if interface is None:
-        yield
-        return
-    os.environ[_INTERFACE] = interface
-    try:
-        yield
     finally:
-        del os.environ[_INTERFACE]
+        if interface is not None:
+            del os.environ[_INTERFACE]
 
 
 def interface_towards(host: str) -> str | None:

@@ -73,36 +73,24 @@ class Local:
 LOCAL = Local()
 
 
-def broadcast(data: bytes, reducer: Reducer) -> bytes:
-    """Returns the first member's bytes to every member.
-
-    Arguments:
-        data: Of the first member; that of others is not looked at.
-        reducer: The members.
-
-    Example:
-        >>> broadcast(b"step 7", LOCAL)
-        b'step 7'
-    """
-    own = data if reducer.rank == 0 else b""
-    length = int(reducer.all_sum(np.array([len(own)]))[0])
-    padded = np.frombuffer(own.ljust(-(-length // 8) * 8, b"\0"), dtype=np.int64)
-    return reducer.all_sum(padded).tobytes()[:length]
-
-
-def broadcast_arrays(arrays: dict[str, NDArray[Any]], reducer: Reducer) -> dict[str, NDArray[Any]]:
+def broadcast(arrays: dict[str, NDArray[Any]], reducer: Reducer) -> dict[str, NDArray[Any]]:
     """Returns the first member's arrays to every member.
 
     Arguments:
         arrays: Of the first member; those of others are not looked at.
         reducer: The members.
+
+    Example:
+        >>> broadcast({"step": np.array([7])}, LOCAL)
+        {'step': array([7])}
     """
-    if reducer.size == 1:
-        return arrays
     own = io.BytesIO()
     if reducer.rank == 0:
         np.savez(own, **arrays)  # type: ignore[arg-type]
-    with np.load(io.BytesIO(broadcast(own.getvalue(), reducer)), allow_pickle=False) as found:
+    length = int(reducer.all_sum(np.array([own.tell()]))[0])
+    padded = np.frombuffer(own.getvalue().ljust(-(-length // 8) * 8, b"\0"), dtype=np.int64)
+    data = reducer.all_sum(padded).tobytes()[:length]
+    with np.load(io.BytesIO(data), allow_pickle=False) as found:
         return {name: found[name] for name in found.files}
 
 

@@ -119,10 +119,7 @@ def to_logits(scores: ArrayLike, scores_are: ScoreSpace, argument: str = "scores
         return np.clip(values, low, high)
     if values.size and _lowest(values) >= low and _highest(values) <= high:
         return np.log(values) - np.log1p(-values)
-    outside = np.flatnonzero((values < 0.0) | (values > 1.0))
-    if outside.size:
-        row = int(outside[0])
-        raise InvalidInput.of(argument, f"{values[row]:g} at row {row}", "probabilities in [0, 1]", hint)
+    refuse_rows((values < 0.0) | (values > 1.0), values, argument, "probabilities in [0, 1]", hint)
     return logit(values)
 
 
@@ -157,6 +154,13 @@ def as_float_column(values: ArrayLike, argument: str) -> Floats:
             "drop or fill those rows first",
         )
     return column
+
+
+def refuse_rows(bad: NDArray[np.bool_], column: Floats, argument: str, expected: str, hint: str) -> None:
+    """Names the first row that is bad, if there is one."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise InvalidInput.of(argument, f"{column[row]:g} at row {row}", expected, hint)
 
 
 # Sampling

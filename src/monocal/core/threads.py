@@ -6,15 +6,18 @@ The result of a step is the same for any number of threads that share its rows.
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
+
+from numpy.typing import NDArray
 
 _allowed: ContextVar[int] = ContextVar("monocal_threads", default=1)
 
@@ -140,3 +143,15 @@ def _malloc_trim() -> Any | None:
         return ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):  # not glibc
         return None
+
+
+def release_pages(array: NDArray[Any]) -> None:
+    """Hands the memory of a file-backed map back to the system; the data stay readable from the file.
+
+    Without it the resident memory of a long pass over a map grows to the size of the file. What was written to a map
+    that the file shares is in the file's own pages and stays; a private copy would be lost, so it is left alone.
+    """
+    mapped = getattr(array, "_mmap", None)
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED") and getattr(array, "mode", "r") != "c":
+        with suppress(ValueError, OSError):
+            mapped.madvise(mmap.MADV_DONTNEED)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.checks import check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
-from monocal.core.scores import Floats, as_float_column
+from monocal.core.scores import Floats, as_float_column, refuse_rows
 
 IdColumn = NDArray[np.integer[Any]]
 
@@ -141,15 +141,8 @@ class Forecast:
 def check_probabilities(probabilities: ArrayLike, argument: str = "probabilities") -> Floats:
     """Returns predictions as float64 in [0, 1], or names the first row that is not."""
     column = as_float_column(probabilities, argument)
-    bad = np.flatnonzero((column < 0.0) | (column > 1.0))
-    if bad.size:
-        row = int(bad[0])
-        raise InvalidInput.of(
-            argument,
-            f"{column[row]:g} at row {row}",
-            "numbers in [0, 1]",
-            'pass scores_are="logit" to monocal.evaluate if these are logits',
-        )
+    hint = 'pass scores_are="logit" to monocal.evaluate if these are logits'
+    refuse_rows((column < 0.0) | (column > 1.0), column, argument, "numbers in [0, 1]", hint)
     return column
 
 

@@ -20,8 +20,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import ArtefactError, InvalidInput, MonocalError
 from monocal.core.fields import Ids
 from monocal.core.files import is_uri, local_path, read_unchanged
-from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat
-from monocal.core.format import fingerprint_bytes
+from monocal.core.folder import LARGEST_MANIFEST_BYTES, FolderFormat, fingerprint_bytes
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.core.numbers import plain_values
 from monocal.core.scores import Floats

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.core.reduce import BLOCK_ROWS, Local, Partition, Reducer
 from monocal.core.scores import Floats, sigmoid
 from monocal.tables.late_labels import DelayCurve

@@ -39,8 +39,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.folder import FolderFormat
-from monocal.core.format import read_tensors, write_tensors
+from monocal.core.folder import FolderFormat, write_arrays
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.tables.categories import EncodedColumn, IdColumn
 from monocal.tables.table import Table
@@ -401,17 +400,19 @@ def write_state(ledger: Ledger, folder: Path) -> None:
             entries.append({"task": task, "scope": name, "share": scope.share, "n_first": scope.n_first})
             values.append(list(scope.places))
     with STATE_FOLDER.writing(folder) as temporary:
-        write_tensors(temporary / "wealth.safetensors", arrays)
+        write_arrays(temporary / "wealth.safetensors", arrays)
         (temporary / "values.json").write_text(json.dumps(values, ensure_ascii=False), encoding="utf-8")
         STATE_FOLDER.seal(temporary, {"settings": ledger.settings, "periods": ledger.periods, "scopes": entries})
 
 
 def read_state(folder: Path) -> Ledger:
     """Reads the state and checks that it is whole."""
+    from safetensors.numpy import load_file
+
     manifest = STATE_FOLDER.read(folder)
     STATE_FOLDER.verify(folder, manifest)
     try:
-        arrays = read_tensors(folder / "wealth.safetensors")
+        arrays = load_file(folder / "wealth.safetensors")
         values = json.loads((folder / "values.json").read_text(encoding="utf-8"))
         scopes: dict[str, dict[str, Scope]] = {}
         for at, entry in enumerate(manifest["scopes"]):

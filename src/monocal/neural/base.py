@@ -27,7 +27,7 @@ from monocal.carry_over.shrinkage import (
 from monocal.core.dataset import Dataset
 from monocal.core.errors import need
 from monocal.core.fields import FieldSchema
-from monocal.core.reduce import LOCAL, broadcast, broadcast_arrays
+from monocal.core.reduce import LOCAL, broadcast
 from monocal.core.scores import Floats, LogitVariance
 from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.fitted import (
@@ -260,7 +260,9 @@ class NeuralCalibrator(NeuralArguments):
                 weights |= encoder.arrays()
         if reducer.size == 1:
             return weights, history
-        return broadcast_arrays(weights, reducer), json.loads(broadcast(json.dumps(history).encode(), reducer))
+        text = np.frombuffer(json.dumps(history).encode(), np.uint8)
+        weights = broadcast({**weights, "history": text}, reducer)
+        return weights, json.loads(weights.pop("history").tobytes())
 
     # After the fit
 

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.optim.adam import adam
 
-from monocal.core.batches import iterate_batches
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalError
 from monocal.core.progress import progress
 from monocal.core.scores import Floats
+from monocal.neural.batches import batches_in_order, shuffled_batches
 from monocal.neural.losses import Loss
 
 Schedule = Literal["cosine", "constant"]
@@ -140,7 +140,7 @@ def train(
             loss.train()
             loss.start_epoch()
             total = 0.0
-            for batch in iterate_batches(every, options.batch_rows, seed=options.seed, epoch=epoch, with_rows=True):
+            for batch in shuffled_batches(every, options.batch_rows, seed=options.seed, epoch=epoch):
                 network.set_progress(step / n_steps)
                 columns = _tensors(batch)
                 field_ids = columns.get("features")
@@ -174,7 +174,7 @@ def evaluate(network: Any, rows: Dataset) -> Floats:
     """Returns the network's logits of every row, in float64 and row order."""
     network.eval()
     result = np.empty(rows.n_rows)
-    for batch in iterate_batches(columns_of(rows), EVALUATION_ROWS, with_rows=True):
+    for batch in batches_in_order(columns_of(rows), EVALUATION_ROWS):
         columns = _tensors(batch)
         result[batch["rows"]] = network(columns["logits"], columns.get("features")).numpy()
     return result

@@ -18,7 +18,7 @@ from monocal.carry_over.describe import curve_remarks, retained_remarks
 from monocal.core import __version__
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.core.numbers import value_text
 from monocal.evaluation.fields import FieldErrors, SeenBand
 from monocal.evaluation.result import Evaluation, EvaluationOptions

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import ArtefactError, InvalidInput
 from monocal.core.files import local_path
-from monocal.core.folder import FolderFormat
-from monocal.core.format import fingerprint
+from monocal.core.folder import FolderFormat, fingerprint
 from monocal.core.scores import Floats
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table

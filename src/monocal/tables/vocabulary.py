@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids, ids_of_numbers, learn_knots, n_numeric_ids, numbers_of_ids
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats
 from monocal.tables.categories import EncodedColumn, as_text, distinct_text, encode_values
 from monocal.tables.columns import numbers_or_nan

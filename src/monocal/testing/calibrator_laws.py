@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,9 @@ from monocal.calibrators import Calibrator
 from monocal.calibrators.classifier import NotFitted
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
-from monocal.core.monotonicity import Predict, assert_monotone
-from monocal.core.scores import Floats, log_loss, logit
+from monocal.core.monotonicity import assert_monotone, neighbours
+from monocal.core.scores import LOGIT_LIMIT, Floats, log_loss, logit
 from monocal.lab.simulator import Affine, simulate_log
-from monocal.testing.probes import Curve, dense_probes
 
 N_ROWS = 4000
 
@@ -41,7 +41,7 @@ def check_calibrator(calibrator: Calibrator) -> None:
 
 def check_fit_returns_self_and_mutates_nothing(calibrator: Calibrator) -> None:
     """`fit` returns the object itself; parameters and inputs are as they were."""
-    scores, labels, features = _rows()
+    scores, labels, features = _simulated()
     copies = scores.copy(), labels.copy(), features.copy()
     fitted = clone(calibrator)
     before = fitted.get_params(deep=False)
@@ -55,12 +55,8 @@ def check_fit_returns_self_and_mutates_nothing(calibrator: Calibrator) -> None:
 
 def check_predict_before_fit_explains_itself(calibrator: Calibrator) -> None:
     """An unfitted calibrator says so, with a hint."""
-    try:
+    with _refused(NotFitted, "before fit", "predict before fit did not raise"):
         clone(calibrator).predict([0.5], features=[[1]])
-    except NotFitted as error:
-        assert "before fit" in str(error)
-    else:
-        raise AssertionError("predict before fit did not raise")
 
 
 def check_output_is_a_probability_for_any_logit(calibrator: Calibrator) -> None:
@@ -92,18 +88,22 @@ def check_monotone_as_tagged(calibrator: Calibrator) -> None:
         return
     fitted, features = _fitted(calibrator)
     some = np.concatenate([features[np.linspace(0, len(features) - 1, 4).astype(int)], np.zeros_like(features[:1])])
+
+    def predict(logits: Floats, rows: Ids) -> Floats:
+        return fitted.predict(logits, features=rows, scores_are="logit")
+
     for row in some[:, None]:
-        predict = _curve(fitted, row)
-        assert_monotone(_without_rows(predict), logits=dense_probes(predict))
+        kinks = dense_probes(lambda logits, row=row: predict(logits, row.repeat(logits.size, 0)))  # type: ignore[misc]
+        assert_monotone(predict, row, logits=kinks)
         if tag == "strict":
-            steps = np.diff(predict(np.linspace(-10.0, 10.0, 401)))
+            steps = np.diff(predict(np.linspace(-10.0, 10.0, 401), row.repeat(401, 0)))
             assert np.all(steps > 0.0), "tagged strict, but two scores apart have the same prediction"
 
 
 def check_rows_are_independent(calibrator: Calibrator) -> None:
     """Neither row order nor batch size changes a prediction."""
     fitted, features = _fitted(calibrator)
-    scores, _, _ = _rows()
+    scores, _, _ = _simulated()
     whole = fitted.predict(scores[:300], features=features[:300])
     order = np.random.default_rng(0).permutation(300)
     shuffled = fitted.predict(scores[:300][order], features=features[:300][order])
@@ -120,8 +120,9 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
     to the repeated one than half the distance of a fit without weights. With a recent share the newest slice may
     begin inside a repeated row, which moves the shift by one row's worth. All others must agree to 1e-6.
     """
-    scores, labels, features = _rows()
-    if _is_trained_by_batches(calibrator):
+    scores, labels, features = _simulated()
+    is_trained_by_batches = not calibrator.tags.weights_exactly
+    if is_trained_by_batches:
         times = np.where((labels == 1.0) & (features[:, 0] % 2 == 1), 3, 1)
         times[(labels == 0.0) & (scores > np.median(scores))] = 3
     else:
@@ -131,7 +132,7 @@ def check_weights_are_repetitions(calibrator: Calibrator) -> None:
     repeated = clone(calibrator).fit(scores[rows], labels[rows], features=features[rows])
     a = weighted.predict(scores, features=features)
     b = repeated.predict(scores, features=features)
-    if _is_trained_by_batches(calibrator):
+    if is_trained_by_batches:
         unweighted = clone(calibrator).fit(scores, labels, features=features).predict(scores, features=features)
         share = np.abs(logit(a) - logit(b)).mean() / np.abs(logit(unweighted) - logit(b)).mean()
         assert share < 0.5, f"weights do {1.0 - share:.0%} of what repetition does"
@@ -144,7 +145,7 @@ def check_same_seed_same_result(calibrator: Calibrator) -> None:
     """Two fits agree bit by bit, and the global generators of numpy and torch are untouched."""
     before = _global_generators()
     first, _ = _fitted(calibrator)
-    scores, labels, features = _rows()
+    scores, labels, features = _simulated()
     second = clone(calibrator).fit(scores, labels, features=features)
     np.testing.assert_array_equal(
         first.predict(scores, features=features), second.predict(scores, features=features), err_msg="not repeatable"
@@ -164,15 +165,17 @@ def check_calibrated_scores_are_not_made_worse(calibrator: Calibrator) -> None:
         fitted = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
     p = fitted.predict(test.scores, features=test.features)
     allowed = 1.12 if calibrator.tags.monotone == "none" else 1.04
-    assert _log_loss(p, test.labels) < allowed * _log_loss(test.scores, test.labels), "harms calibrated scores"
+    after, before = log_loss(logit(p), test.labels), log_loss(logit(test.scores), test.labels)
+    assert after < allowed * before, "harms calibrated scores"
 
 
 def check_a_known_distortion_is_reduced(calibrator: Calibrator) -> None:
     """Logits that are half as steep as they should be get closer to the truth, unless the method does nothing."""
-    fit, test = _distorted(0), _distorted(1)
+    half = Affine(slope=0.5, intercept=0.5)
+    fit, test = (_simulated("calibrated", seed, distortion=half) for seed in (0, 1))
     fitted = clone(calibrator).fit(fit.scores, fit.labels, features=fit.features)
     p = fitted.predict(test.scores, features=test.features)
-    before, after = _log_loss(test.scores, test.labels), _log_loss(p, test.labels)
+    before, after = log_loss(logit(test.scores), test.labels), log_loss(logit(p), test.labels)
     if calibrator.name == "none":
         assert after == before or abs(after - before) < 1e-6
     else:
@@ -184,7 +187,7 @@ def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
     if not calibrator.tags.keeps_mean or calibrator.recent_share:
         return
     fitted, features = _fitted(calibrator)
-    scores, labels, _ = _rows()
+    scores, labels, _ = _simulated()
     p = fitted.predict(scores, features=features)
     assert abs(p.mean() / labels.mean() - 1.0) < 1e-4, "the mean prediction is not the observed rate"
 
@@ -192,24 +195,16 @@ def check_mean_is_kept_as_tagged(calibrator: Calibrator) -> None:
 def check_awkward_data_are_handled(calibrator: Calibrator) -> None:
     """One class is refused with a hint; a constant score and a handful of rows have a defined result."""
     features = np.ones((4, 2), dtype=np.int32)
-    try:
+    with _refused(InvalidInput, "both 0 and 1", "labels of one class were accepted"):
         clone(calibrator).fit([0.1, 0.2, 0.3, 0.4], [1, 1, 1, 1], features=features)
-    except InvalidInput as error:
-        assert "both 0 and 1" in str(error)
-    else:
-        raise AssertionError("labels of one class were accepted")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MonocalWarning)
         for scores in ([0.2, 0.2, 0.2, 0.2], [0.0, 1.0, 0.5, 0.5]):
             fitted = clone(calibrator).fit(scores, [0, 1, 0, 1], features=features)
             assert np.isfinite(fitted.predict(scores, features=features)).all(), f"not finite after fitting {scores}"
     for bad in ([np.nan, 0.1, 0.2, 0.3], [1.5, 0.1, 0.2, 0.3]):
-        try:
+        with _refused(InvalidInput, "scores", f"scores {bad} were accepted"):
             clone(calibrator).fit(bad, [0, 1, 0, 1], features=features)
-        except InvalidInput as error:
-            assert "scores" in str(error)
-        else:
-            raise AssertionError(f"scores {bad} were accepted")
 
 
 def check_clone_and_parameters_round_trip(calibrator: Calibrator) -> None:
@@ -224,7 +219,7 @@ def check_clone_and_parameters_round_trip(calibrator: Calibrator) -> None:
 def check_state_round_trip_gives_identical_numbers(calibrator: Calibrator) -> None:
     """A calibrator restored from its state predicts the same bits."""
     fitted, features = _fitted(calibrator)
-    scores, _, _ = _rows()
+    scores, _, _ = _simulated()
     restored = clone(calibrator).restore(fitted.state())
     np.testing.assert_array_equal(
         fitted.predict(scores, features=features), restored.predict(scores, features=features), err_msg="state loses"
@@ -251,24 +246,15 @@ _FIELDS = [2, 5]
 """Country and device: few values, so that a few thousand rows say something about each."""
 
 
-class _Log:
-    def __init__(self, log: Any) -> None:
-        self.scores: Floats = log.scores
-        self.labels: NDArray[np.float64] = log.labels.astype(np.float64)
-        self.features: Ids = np.ascontiguousarray(log.features[:, _FIELDS])
+class _Rows(NamedTuple):
+    scores: Floats
+    labels: Floats
+    features: Ids
 
 
-def _simulated(world: str, seed: int) -> _Log:
-    return _Log(simulate_log(N_ROWS, seed=seed, world=world))
-
-
-def _distorted(seed: int) -> _Log:
-    return _Log(simulate_log(N_ROWS, seed=seed, world="calibrated", distortion=Affine(slope=0.5, intercept=0.5)))
-
-
-def _rows() -> tuple[Floats, NDArray[np.float64], Ids]:
-    log = _simulated("default", 0)
-    return log.scores, log.labels, log.features
+def _simulated(world: str = "default", seed: int = 0, **options: Any) -> _Rows:
+    log = simulate_log(N_ROWS, seed=seed, world=world, **options)
+    return _Rows(log.scores, log.labels.astype(np.float64), np.ascontiguousarray(log.features[:, _FIELDS]))
 
 
 _KEPT: dict[str, Calibrator] = {}
@@ -276,7 +262,7 @@ _KEPT: dict[str, Calibrator] = {}
 
 def _fitted(calibrator: Calibrator) -> tuple[Calibrator, Ids]:
     """Returns a fitted clone, the same one for several laws: fitting is most of their time."""
-    scores, labels, features = _rows()
+    scores, labels, features = _simulated()
     key = f"{type(calibrator).__qualname__} {sorted(calibrator.get_params(deep=False).items())}"
     if key not in _KEPT:
         _KEPT.clear()
@@ -284,19 +270,14 @@ def _fitted(calibrator: Calibrator) -> tuple[Calibrator, Ids]:
     return _KEPT[key], features
 
 
-def _is_trained_by_batches(calibrator: Calibrator) -> bool:
-    return not calibrator.tags.weights_exactly
-
-
-def _curve(fitted: Calibrator, row: Ids) -> Curve:
-    def predict(logits: Floats) -> Floats:
-        return fitted.predict(logits, features=np.repeat(row, logits.size, axis=0), scores_are="logit")
-
-    return predict
-
-
-def _without_rows(predict: Curve) -> Predict:
-    return lambda logits, _: predict(logits)
+@contextmanager
+def _refused(kind: type[Exception], words: str, otherwise: str) -> Iterator[None]:
+    try:
+        yield
+    except kind as error:
+        assert words in str(error)
+    else:
+        raise AssertionError(otherwise)
 
 
 def _global_generators() -> list[NDArray[Any]]:
@@ -308,5 +289,53 @@ def _global_generators() -> list[NDArray[Any]]:
     return states
 
 
-def _log_loss(p: Floats, labels: NDArray[np.float64]) -> float:
-    return log_loss(logit(p), labels)
+# Where a curve that should never fall is probed
+
+
+Curve = Callable[[Floats], Floats]
+
+_N_STEPS = 16_000
+_KINKS, _PIECES, _ROUNDS = 24, 32, 7
+
+
+def dense_probes(curve: Curve, *, seed: int = 0) -> Floats:
+    """Returns sorted logits from −40 to 40: an even grid of 16,000 steps, the curve's kinks, chains of neighbours.
+
+    A grid finds wrong shapes. Between two pieces of a curve a rounding error can make a step down that is narrower
+    than any grid: the cells where the slope changes most are divided 32-fold, seven times over, down to neighbouring
+    float64 numbers. Chains of numbers without any float64 in between find functions that round up and down in turn.
+
+    Arguments:
+        curve: Takes logits, returns one prediction each.
+        seed: Of the places where chains start.
+
+    Example:
+        >>> probes = dense_probes(lambda z: np.where(z < 0.3, z, 0.3))
+        >>> len(probes) > 16_000, float(probes[0]), float(probes[-1])
+        (True, -40.0, 40.0)
+        >>> bool(np.isin([np.nextafter(0.3, -1.0), 0.3], probes).all())
+        True
+    """
+    grid = np.linspace(-LOGIT_LIMIT, LOGIT_LIMIT, _N_STEPS + 1)
+    generator = np.random.default_rng(seed)
+    starts = np.concatenate([generator.uniform(-1.0, 1.0, 24), generator.uniform(-16.2, 16.2, 24)])
+    return np.unique(np.concatenate([grid, _around_kinks(curve, grid), neighbours(starts, 48).ravel()]))
+
+
+def _around_kinks(curve: Curve, grid: Floats) -> Floats:
+    found = [np.zeros(0)]
+    second_differences = np.abs(np.diff(curve(grid), n=2))
+    middles = np.argsort(second_differences)[-_KINKS:] + 1
+    low, high = grid[middles - 1], grid[middles + 1]
+    for _ in range(_ROUNDS):
+        pieces = np.clip(np.linspace(low, high, _PIECES + 1, axis=1), grid[0], grid[-1])
+        found.append(pieces.ravel())
+        second_differences = np.abs(np.diff(curve(pieces.ravel()).reshape(pieces.shape), n=2, axis=1))
+        at = np.argmax(second_differences, axis=1)
+        each = np.arange(_KINKS)
+        low, high = pieces[each, at], pieces[each, at + 2]
+    middle = 0.5 * (low + high)
+    for _ in range(24):
+        middle = np.nextafter(middle, -np.inf)
+    found.append(neighbours(middle, 48).ravel())
+    return np.clip(np.concatenate(found), grid[0], grid[-1])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.carry_over.blocks import TimeBlocks
-from monocal.core.dataset import Dataset, Part
+from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.scores import Floats, LogitVariance, sigmoid
 
@@ -33,7 +33,7 @@ def posterior_at_fit(logits: Floats, data: Dataset, penalties: Floats) -> State:
         penalties: One per field.
     """
 
-    def of_part(part: Part) -> list[Floats | float]:
+    def of_part(part: Block) -> list[Floats | float]:
         z, weights = part.of(data.z), None if data.w is None else part.of(data.w)
         curvature = _curvature(part.of(logits), weights)
         ids = None if data.ids is None else data.ids[part.rows]

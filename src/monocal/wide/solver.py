@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from monocal.core.dataset import Block, Dataset, Part
+from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.core.threads import allowed_threads, row_workers
@@ -107,7 +107,7 @@ def solve_wide(
         pull = own * at[:n_shifts]
         table = _beside_line(at, schema.expand)
 
-        def of_part(part: Part) -> list[Floats | float]:
+        def of_part(part: Block) -> list[Floats | float]:
             gradient, loss = np.zeros_like(table), 0.0
             if part.number == 0:  # the penalty counts once
                 loss = 0.5 * float(pull @ at[:n_shifts])
@@ -183,7 +183,7 @@ def _second_derivatives(data: Dataset, theta: Floats) -> tuple[Floats, Floats]:
     schema = data.fields.alone()
     n_shifts, n_fields, places = schema.n_ids, len(schema), data.fields.places
 
-    def of_part(part: Part) -> list[Floats | float]:
+    def of_part(part: Block) -> list[Floats | float]:
         diagonal = np.zeros(n_shifts + 2)
         together = np.zeros((n_fields + 2, n_fields + 2))
         for block in part.blocks():

@@ -4,15 +4,13 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 
 from monocal.monitoring.registry import read_registry
 
 MODELS = """
-import json, os, shutil, signal, sys
+import json, os, shutil, sys
 from pathlib import Path
 import monocal
 from monocal.monitoring.registry import promote, read_registry, rollback
@@ -26,40 +24,18 @@ def saved(method, level=0):
 """
 
 KILL_EVERYWHERE = """
-EVENTS = {"open", "fcntl.flock"} | {
-    f"os.{name}" for name in ("mkdir", "rename", "remove", "rmdir", "chmod", "listdir", "scandir")
-}
 old, new, third, pristine = saved("none"), saved("platt"), saved("beta"), place / "pristine"
 for model in (old, new)[: int(sys.argv[2])]:
     promote(model, pristine)
 act = (lambda: rollback(registry)) if sys.argv[2] == "2" else (lambda: promote(new, registry))
 
-def act_and_die_at(k):
-    calls, sync = 0, os.fsync
-    def count(*_):
-        nonlocal calls
-        calls += 1
-        if calls == k:
-            os.kill(os.getpid(), signal.SIGKILL)
-    def counted(descriptor):
-        count()
-        sync(descriptor)
-        count()
-    os.fsync = counted
-    sys.addaudithook(lambda event, arguments: count() if event in EVENTS else None)
-    act()
-    os._exit(0)
-
-found, k, status = [], 0, 1
-while not os.WIFEXITED(status):
+found, k, is_whole = [], 0, False
+while not is_whole:
     k += 1
     shutil.rmtree(registry, ignore_errors=True)
     if pristine.exists():
         shutil.copytree(pristine, registry)
-    child = os.fork()
-    if child == 0:
-        act_and_die_at(k)
-    _, status = os.waitpid(child, 0)
+    is_whole = ends_whole(act, k)
     state = read_registry(registry) if (registry / "registry.json").exists() else None
     found.append(0 if state is None else state.current.generation)
     if state is not None:
@@ -71,7 +47,6 @@ while not os.WIFEXITED(status):
     last.load()
     assert set(os.listdir(registry / "models")) == {step.fingerprint for step in last.history}
     assert set(os.listdir(registry)) == {"registry.json", "models"}
-assert os.WEXITSTATUS(status) == 0
 print(json.dumps(found))
 """
 
@@ -107,20 +82,10 @@ def run(script, *arguments):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
-@pytest.fixture
-def quick_place(tmp_path):
-    """A folder on a disk in memory where there is one: thousands of synced writes take minutes on some disks."""
-    if not os.access("/dev/shm", os.W_OK):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
-        yield Path(place)
-
-
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (2, 1)])
-def test_killed_at_every_call_the_old_generation_or_the_new_one_is_active(quick_place, before, after):
-    child = run(KILL_EVERYWHERE, quick_place, before)
+def test_killed_at_every_call_the_old_generation_or_the_new_one_is_active(quick_place, dying, before, after):
+    child = run(dying + KILL_EVERYWHERE, quick_place, before)
     found = json.loads(child.communicate()[0])
     assert child.returncode == 0
     assert len(found) > 20

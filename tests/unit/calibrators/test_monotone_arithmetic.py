@@ -7,10 +7,10 @@ from monocal.calibrators.binned import Isotonic, Sir
 from monocal.calibrators.contract import CalibratorState
 from monocal.calibrators.gauss_gamma import Gamma, Gauss
 from monocal.calibrators.platt import Beta
-from monocal.core.monotonicity import assert_monotone
+from monocal.core.monotonicity import assert_monotone, neighbours
 from monocal.core.scores import logit, shift_probabilities
 from monocal.ops.numpy_ops import NUMPY
-from monocal.testing.probes import dense_probes, neighbours
+from monocal.testing.calibrator_laws import dense_probes
 
 FITTED = {"scores_are_": "logit", "sampling_rate_": None, "n_fields_": 0, "recent_shift_": 0.0, "fell_back_": False}
 

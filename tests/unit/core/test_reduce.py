@@ -5,7 +5,7 @@ import pytest
 
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
-from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition, broadcast_arrays
+from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition, broadcast
 from monocal.lab.thread_reducer import run_members
 
 VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.array([1e-9, 1.0, 1e12])
@@ -95,7 +95,7 @@ def test_rows_are_split_at_one_moment_in_all_parts():
 
 def test_arrays_of_the_first_member_reach_all():
     arrays = {"a": np.arange(5, dtype=np.int32), "b": np.array([[0.1, np.nan]])}
-    for found in run_members(3, lambda member: broadcast_arrays(arrays if member.rank == 0 else {}, member)):
+    for found in run_members(3, lambda member: broadcast(arrays if member.rank == 0 else {}, member)):
         assert {name: array.tobytes() for name, array in found.items()} == {
             name: array.tobytes() for name, array in arrays.items()
         }

@@ -11,7 +11,7 @@ import scipy.linalg  # noqa: F401  loads a library of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from monocal import calibrator
-from monocal.core.threads import one_blas_thread, trim_heap
+from monocal.core.threads import one_blas_thread, release_pages, trim_heap
 
 
 def _threads():
@@ -79,3 +79,19 @@ def test_holes_between_arrays_that_stay_are_given_back():
     del pieces
     trim_heap()
     assert full - anonymous_bytes() > 0.8 * sum(piece.nbytes for piece in kept)
+
+
+def test_released_pages_stay_readable(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(100_000))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    total = int(mapped.sum())
+    release_pages(mapped)
+    assert int(mapped[10:].sum()) == total - 45
+
+
+def test_a_writable_map_keeps_its_changes(tmp_path):
+    np.save(tmp_path / "x.npy", np.zeros(10))
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="c")
+    mapped[3] = 7.0
+    release_pages(mapped)
+    assert mapped[3] == 7.0

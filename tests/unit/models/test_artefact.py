@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 import monocal
 from monocal.cli.main import main
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.format import fingerprint, fingerprint_file
+from monocal.core.folder import fingerprint, fingerprint_file
 from monocal.models.artefact import MODEL_FOLDER, model_files
 from monocal.models.inspect import inspect_folder
 from monocal.reports.data import build_report
@@ -167,18 +167,6 @@ def test_a_model_of_version_0_2_says_so_and_stays_as_it_is(tmp_path, capsys):
 def test_what_is_no_model_is_refused(place, error, message):
     with pytest.raises(error, match=message):
         monocal.load(place)
-
-
-def test_a_copy_takes_what_the_manifest_names_and_no_byte_more(saved, tmp_path):
-    n_bytes = (saved / "state.safetensors").stat().st_size
-    (saved / "notes.md").write_text("x" * 1000)
-    edit("state.safetensors", lambda content: content + b"x" * 100_000)(saved)
-    (tmp_path / "copy").mkdir()
-    MODEL_FOLDER.copy(saved, tmp_path / "copy")
-    assert (tmp_path / "copy" / "state.safetensors").stat().st_size == n_bytes + 1
-    assert not (tmp_path / "copy" / "notes.md").exists()
-    with pytest.raises(ArtefactError, match="bytes instead of"):
-        monocal.load(tmp_path / "copy")
 
 
 def test_a_reader_goes_on_with_the_new_model_if_the_folder_is_replaced_meanwhile(saved, monkeypatch):

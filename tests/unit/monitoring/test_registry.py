@@ -9,7 +9,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import ArtefactError, InvalidInput
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.monitoring import registry as registry_module
 from monocal.monitoring.registry import inspect_registry, is_registry, promote, read_registry, rollback
 

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.batches import iterate_batches
 from monocal.core.checks import check_ids, check_length
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
 from monocal.core.files import local_path
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.lab.prepare.splits import DEFAULT_SHARES, RowRange, split_by_share
+from monocal.neural.batches import batches_in_order
 from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, write_arrays
 from monocal.tables.roles import Roles
 from monocal.tables.table import Table
@@ -81,7 +81,7 @@ class LogBatch(NamedTuple):
     features: Ids
     labels: dict[str, Labels]
     weights: NDArray[np.float32] | None
-    rows: NDArray[np.int64] | None
+    rows: NDArray[np.int64]
 
 
 @final
@@ -240,34 +240,16 @@ class EncodedLog:
         parts = {} if self.folder is None else self.parts
         return table_of_arrays(self._columns(), self.roles, self.vocabulary, parts=parts, identity=self.fingerprint)
 
-    def batches(
-        self,
-        batch_rows: int,
-        *,
-        seed: int | None = None,
-        epoch: int = 0,
-        with_rows: bool = False,
-        drop_last: bool = False,
-    ) -> Iterator[LogBatch]:
-        """Yields mini-batches; see `iterate_batches`.
-
-        Arguments:
-            batch_rows: Rows in each.
-            seed: Shuffles blocks of rows; None keeps row order.
-            epoch: Together with the seed decides the order.
-            with_rows: Whether each batch says which rows it holds.
-            drop_last: Whether a last batch of fewer rows is left out.
-        """
+    def batches(self, batch_rows: int) -> Iterator[LogBatch]:
+        """Yields the rows in their order, so many at a time."""
         wanted = {
             name: column
             for name, column in self._columns().items()
             if name in ("features", "weight") or name.startswith("label:")
         }
-        for batch in iterate_batches(
-            wanted, batch_rows, seed=seed, epoch=epoch, with_rows=with_rows, drop_last=drop_last
-        ):
+        for batch in batches_in_order(wanted, batch_rows):
             labels = {task: batch[f"label:{task}"] for task in self.labels}
-            yield LogBatch(batch["features"], labels, batch.get("weight"), batch.get("rows"))
+            yield LogBatch(batch["features"], labels, batch.get("weight"), batch["rows"])
 
     def _columns(self) -> dict[str, NDArray[Any]]:
         optional = {

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final, get_args
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
 from monocal.lab.prepare.source import SourceStream, TableSource, warn_about_skipped

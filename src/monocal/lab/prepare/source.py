@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, MonocalWarning
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import OnError, RowProblems
 from monocal.tables.files import find_files, is_parquet

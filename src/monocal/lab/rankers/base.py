@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from sklearn.base import BaseEstimator
 
 from monocal.calibrators.params import check_arguments
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.folder import FolderFormat
-from monocal.core.format import fingerprint, read_tensors, write_tensors
+from monocal.core.folder import FolderFormat, fingerprint, write_arrays
 from monocal.core.scores import Floats, sampling_shift
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.lists import keep_share_of_negatives
@@ -39,7 +39,7 @@ def save_ranker(ranker: Ranker, folder: Path) -> None:
     """Writes a fitted ranker, whole or not at all."""
     arrays, values = ranker._state()
     with RANKER_FOLDER.writing(folder) as temporary:
-        write_tensors(temporary / STATE, arrays)
+        write_arrays(temporary / STATE, arrays)
         entries = {
             "class": type(ranker).__name__,
             "parameters": ranker.get_params(),
@@ -74,7 +74,7 @@ def load_ranker(folder: str | Path) -> Ranker:
         ranker.field_sizes_ = tuple(manifest["field_sizes"])
         ranker.fingerprint_ = manifest["identity"]
         ranker.notes_ = tuple(manifest["notes"])
-        ranker._restore(read_tensors(folder / STATE), manifest["values"])
+        ranker._restore(load_file(folder / STATE), manifest["values"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise RANKER_FOLDER.damaged(folder, error) from error
     return ranker

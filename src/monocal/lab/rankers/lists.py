@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.batches import WINDOW_ROWS, release_pages
 from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.threads import release_pages
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
+from monocal.neural.batches import WINDOW_ROWS
 
 _PURPOSE = 20_171
 

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from monocal.core.batches import iterate_batches
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
@@ -22,6 +21,7 @@ from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list
 from monocal.lab.rankers.networks import RankerNetwork
 from monocal.lab.ranking_losses import RankingLoss
+from monocal.neural.batches import batches_in_order
 from monocal.neural.train import Adam, Batch, diverged, torch_threads
 
 CHUNK_ROWS = 2_048
@@ -123,7 +123,7 @@ class RankerObjective:
     def batches(self, batch_rows: int) -> Iterator[Batch]:
         """Yields every row once, with its row number under `rows`; lists come whole."""
         if self.lists is None:
-            return iterate_batches(self.columns(), batch_rows, with_rows=True)
+            return batches_in_order(self.columns(), batch_rows)
         return batches_of(self.columns(), *self._order(batch_rows))
 
     @lru_cache(maxsize=1)  # noqa: B019  # lives as long as one training

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats, to_logits
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker

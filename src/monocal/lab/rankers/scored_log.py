@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName
 from monocal.core.files import local_path
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats, sampling_shift
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.tables.encoded import EMBEDDINGS, SCORED_LOG, log_of_scores, map_scores, read_scored_manifest

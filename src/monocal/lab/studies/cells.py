@@ -16,8 +16,7 @@ import numpy as np
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.core import __version__
 from monocal.core.errors import UnknownName
-from monocal.core.folder import FolderFormat
-from monocal.core.format import fingerprint
+from monocal.core.folder import FolderFormat, fingerprint
 from monocal.core.scores import Floats, log_loss, logit
 from monocal.lab.peers import PEERS
 from monocal.lab.studies.study import CalibratorSpec

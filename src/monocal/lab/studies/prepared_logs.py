@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
-from monocal.core.format import fingerprint
+from monocal.core.folder import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.prepare.source import SourceStream
