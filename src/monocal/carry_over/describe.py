@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,39 @@ from monocal.carry_over.shrinkage import ENOUGH_RECURRENCE
 
 HEADINGS = ("field", "values", "retained", "recurring values")
 NETWORK_DROPPED = "network dropped: it did not improve the forecast of later rows"
+
+
+@final
+@dataclass(frozen=True)
+class RetainedEffect:
+    """One field of a fit.
+
+    Attributes:
+        name: The field.
+        n_values: How many values it has.
+        share: Share of its effect that the model retains, 0 to 1; 0 means that it left the model.
+        error: Standard error of a learned share; NaN where it was given or nothing could be learned.
+        recurrence: Share of later rows whose value had rows before; NaN where nothing was evaluated.
+        given: Whether the user gave the share.
+    """
+
+    name: str
+    n_values: int
+    share: float
+    error: float
+    recurrence: float
+    given: bool
+
+
+def retained_effects(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[RetainedEffect]:
+    """Returns what is retained of each field that the method looks at.
+
+    Arguments:
+        carry: A fitted calibrator's `carry_`.
+        names: The names of all fields.
+    """
+    columns = (carry[name].tolist() for name in ("field", "n_values", "share", "error", "returning", "given"))
+    return [RetainedEffect(names[field], *row) for field, *row in zip(*columns, strict=True)]
 
 
 def retained_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> list[tuple[str, str, str, str]]:
@@ -29,15 +63,10 @@ def retained_rows(carry: Mapping[str, NDArray[Any]], names: Sequence[str]) -> li
         [('product', '1,500', '0.83 ± 0.05', '95 %')]
     """
     rows = []
-    for place, field in enumerate(carry["field"].tolist()):
-        share, error, back = (float(carry[name][place]) for name in ("share", "error", "returning"))
-        retained = f"{share:.2f}"
-        if bool(carry["given"][place]):
-            retained += " (given)"
-        elif not np.isnan(error):
-            retained += f" ± {error:.2f}"
-        shown = "unknown" if np.isnan(back) else f"{back:.0%}".replace("%", " %")
-        rows.append((names[field], f"{int(carry['n_values'][place]):,}", retained, shown))
+    for field in retained_effects(carry, names):
+        error = " (given)" if field.given else "" if np.isnan(field.error) else f" ± {field.error:.2f}"
+        recurring = "unknown" if np.isnan(field.recurrence) else f"{field.recurrence:.0%}".replace("%", " %")
+        rows.append((field.name, f"{field.n_values:,}", f"{field.share:.2f}{error}", recurring))
     return rows
 
 

@@ -201,8 +201,7 @@ def _value_name(vocabulary: Vocabulary, place: int, number: int) -> str:
 
 
 def _at(calibrator: Calibrator, context: Context | None, logits: Floats) -> Floats:
-    features = None if context is None else np.repeat(context[None, :], logits.shape[0], axis=0)
-    return _answers(calibrator, logits, features)
+    return _answers(calibrator, logits, None if context is None else np.tile(context, (len(logits), 1)))
 
 
 def _shift(calibrator: Calibrator, context: Context | None, at: float) -> float:

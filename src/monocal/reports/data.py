@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import CALIBRATORS, Calibrator
-from monocal.carry_over.describe import curve_remarks, retained_remarks
+from monocal.carry_over.describe import RetainedEffect, curve_remarks, retained_effects, retained_remarks
 from monocal.core import __version__
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
@@ -79,28 +79,6 @@ def field_results(
         values = tuple(map(value_text, table.values))
         found.append(FieldResult(name, values, (unseen or {}).get(name, math.nan), errors, shown))
     return tuple(found)
-
-
-@final
-@dataclass(frozen=True)
-class RetainedEffect:
-    """One field of the fit.
-
-    Attributes:
-        name: The field.
-        n_values: How many values it has.
-        share: Share of its effect that the model retains, 0 to 1; 0 means that it left the model.
-        error: Standard error of a learned share; NaN where it was given or nothing could be learned.
-        recurrence: Share of later rows whose value had rows before; NaN where nothing was evaluated.
-        given: Whether the user gave the share.
-    """
-
-    name: str
-    n_values: int
-    share: float
-    error: float
-    recurrence: float
-    given: bool
 
 
 @final
@@ -309,29 +287,19 @@ def build_report(
     return ReportData(title or "Calibration report", tasks, provenance, confidence)
 
 
-def retained_effects(calibrator: Calibrator, names: Sequence[str]) -> RetainedEffects | None:
+def retained(calibrator: Calibrator, names: Sequence[str]) -> RetainedEffects | None:
     """Reads the calibrator's `carry_`; None for a method that shrinks nothing by later rows.
 
     Arguments:
         calibrator: A fitted calibrator.
         names: The names of all fields of the model.
-
-    Example:
-        >>> class Fitted:
-        ...     carry_ = {"field": np.array([1]), "n_values": np.array([24]), "share": np.array([0.5]),
-        ...               "error": np.array([0.4]), "returning": np.array([0.02]), "given": np.array([False]),
-        ...               "network": np.array([0.0])}
-        >>> found = retained_effects(Fitted(), ["site", "hour"])
-        >>> found.fields[0].name, found.fields[0].share, found.network
-        ('hour', 0.5, 0.0)
     """
     carry = getattr(calibrator, "carry_", None)
     curves = tuple(curve_remarks(getattr(calibrator, "base_", None)))
     if carry is None:
         return RetainedEffects((), None, curves) if curves else None
-    columns = (carry[name].tolist() for name in ("field", "n_values", "share", "error", "returning", "given"))
-    fields = tuple(RetainedEffect(names[field], *row) for field, *row in zip(*columns, strict=True))
     network = float(carry["network"][0]) if "network" in carry else None
+    fields = tuple(retained_effects(carry, names))
     return RetainedEffects(fields, network, (*retained_remarks(carry, names), *curves))
 
 
@@ -380,7 +348,7 @@ def _task(
         reliability=reliability(metrics),
         fields=fields,
         drift=drift(rows, metrics, shift_since_fit(fit_facts, logits, metrics.rows.weights)),
-        retained=retained_effects(calibrator, model.field_names),
+        retained=retained(calibrator, model.field_names),
         curves=learned_curves(calibrator, model.vocabulary, logits, contexts),
         numeric=numeric_effects(calibrator, model.vocabulary, logits, contexts),
     )

@@ -26,12 +26,16 @@ MOST_WINDOWS = 40
 ROW_WINDOWS = 24
 LEAST_OBSERVED = 5.0
 """A value is compared between the halves of the period if each holds this many positives."""
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_LENGTHS_SECONDS = (
-    *(n * _MINUTE for n in (1, 5, 15, 30)),
-    *(n * _HOUR for n in (1, 2, 3, 6, 12)),
-    *(n * _DAY for n in (1, 2, 7, 14, 30, 91, 365)),
-)
+_LENGTHS = {
+    n * seconds: f"{n} {unit}{'s' if n > 1 else ''}"
+    for unit, seconds, counts in (
+        ("minute", 60, (1, 5, 15, 30)),
+        ("hour", 3600, (1, 2, 3, 6, 12)),
+        ("day", 86_400, (1, 2, 7, 14, 30, 91, 365)),
+    )
+    for n in counts
+}
+"""Seconds to words, from the shortest window to the longest."""
 _EPOCH_UNITS = ((1, 1e8, 5e9), (1_000, 1e11, 5e12), (1_000_000, 1e14, 5e15))
 """Whole numbers between 1973 and 2128 when read as seconds, milliseconds or microseconds since 1970."""
 
@@ -58,13 +62,6 @@ class Windows:
     @property
     def n_windows(self) -> int:
         return int(self.starts.shape[0])
-
-    @property
-    def words(self) -> str:
-        """How time was cut, for a caption."""
-        if self.length:
-            return f"Windows of {self.length} ({self.kind})"
-        return f"{self.n_windows} windows over {self.kind}"
 
     def label(self, window: int) -> str:
         """Returns the start of a window for people.
@@ -105,11 +102,11 @@ def cut_windows(
         return _used(ids, low + step * np.arange(n_windows), False, "", "the time column's own unit")
     seconds = times // per_second
     span = int(seconds.max() - seconds.min()) + 1
-    length = next((candidate for candidate in _LENGTHS_SECONDS if span / candidate <= affordable), _LENGTHS_SECONDS[-1])
+    length = next((seconds for seconds in _LENGTHS if span / seconds <= affordable), max(_LENGTHS))
     first = int(seconds.min()) // length
     ids = (seconds // length - first).astype(np.int32)
     starts = (first + np.arange(int(ids.max()) + 1)) * float(length)
-    return _used(ids, starts, True, _length_in_words(length), "UTC")
+    return _used(ids, starts, True, _LENGTHS[length], "UTC")
 
 
 def _used(ids: Ids, starts: NDArray[Any], calendar: bool, length: str, kind: str) -> Windows:
@@ -122,14 +119,6 @@ def _used(ids: Ids, starts: NDArray[Any], calendar: bool, length: str, kind: str
 def _epoch_unit(times: NDArray[np.int64]) -> int | None:
     low, high = int(times.min()), int(times.max())
     return next((per_second for per_second, least, most in _EPOCH_UNITS if low >= least and high <= most), None)
-
-
-def _length_in_words(seconds: int) -> str:
-    for name, size in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE)):
-        if seconds % size == 0:
-            n = seconds // size
-            return f"{n} {name}{'s' if n > 1 else ''}"
-    return f"{seconds} seconds"
 
 
 class Trend(NamedTuple):

@@ -45,10 +45,11 @@ def reliability_plot(found: Reliability) -> Drawing:
     plot.axes("", "observed rate", _rate, _rate)
     plot.line([low, high], [low, high], "diagonal")
     for side, curve in found.curves.items():
+        observed = np.maximum(curve.observed, low)
         with plot.group(side):
             plot.band(curve.predicted, np.maximum(curve.low, low), curve.high, f"band {side}")
-            plot.line(curve.predicted, np.maximum(curve.observed, low), f"line {side}")
-            plot.dots(curve.predicted, np.maximum(curve.observed, low), f"dot {side}", _bin_tips(curve, side))
+            plot.line(curve.predicted, observed, f"line {side}")
+            plot.dots(curve.predicted, observed, f"dot {side}", _bin_tips(curve, side))
     tallest = max(float(heights.max(initial=0.0)) for heights in found.histograms.values()) or 1.0
     below = Plot(x, Scale(0.0, tallest, 372, 318), _WIDTH, 410)
     for side, heights in found.histograms.items():
@@ -95,7 +96,7 @@ def drift_plot(found: Drift) -> Drawing:
     Arguments:
         found: `build_report(...).task().drift`.
     """
-    starts, n_windows = found.windows.starts, found.windows.n_windows
+    starts = found.windows.starts
     known = np.concatenate([part for line in found.lines.values() for part in (line.cells.pcoc, line.low, line.high)])
     known = np.clip(known[np.isfinite(known)], 0.2, 5.0)
     low, high = around(known, logarithmic=True, must_hold=(0.9, 1.1))
@@ -103,10 +104,10 @@ def drift_plot(found: Drift) -> Drawing:
     plot.line(starts[[0, -1]], [1.0, 1.0], "ideal")
     for side, line in found.lines.items():
         pcoc = line.cells.pcoc
-        numbers = [[ratio(float(column[at])) for column in (pcoc, line.low, line.high)] for at in range(n_windows)]
+        columns = ([ratio(number) for number in column.tolist()] for column in (pcoc, line.low, line.high))
         tips = [
             f"{side}, {found.windows.label(at)}: PCOC {value} ({least} … {most})"
-            for at, (value, least, most) in enumerate(numbers)
+            for at, (value, least, most) in enumerate(zip(*columns, strict=True))
         ]
         with plot.group(side):
             plot.band(starts, line.low, np.where(np.isinf(line.high), high, line.high), f"band {side}")
@@ -124,18 +125,17 @@ def rates_plot(found: Drift) -> Drawing:
     starts = found.windows.starts
     predicted = {side: line.cells.predicted_rate for side, line in found.lines.items()}
     cells = found.lines["after"].cells
-    observed, weight = cells.observed_rate, cells.weight
+    observed = cells.observed_rate
     _, high = around(np.concatenate([observed, *predicted.values()]))
     plot = _over_time(found, Scale(0.0, high, 256, _TOP), "rate", _rate)
     for side, rates in predicted.items():
         with plot.group(side):
             plot.line(starts, rates, f"line {side}")
     plot.line(starts, observed, "line observed")
+    shown = ([percent(rate) for rate in column.tolist()] for column in (observed, *predicted.values()))
     tips = [
-        f"{found.windows.label(at)}: observed {percent(float(observed[at]))}, predicted before "
-        f"{percent(float(predicted['before'][at]))}, after {percent(float(predicted['after'][at]))}, "
-        f"{count(float(weight[at]))} rows"
-        for at in range(found.windows.n_windows)
+        f"{found.windows.label(at)}: observed {rate}, predicted before {before}, after {after}, {count(n)} rows"
+        for at, (rate, before, after, n) in enumerate(zip(*shown, cells.weight.tolist(), strict=True))
     ]
     plot.dots(starts, observed, "dot observed", tips, radius=2.4)
     return plot.drawing(
@@ -222,10 +222,11 @@ def _over_time(found: Drift, y: Scale, y_title: str, y_label: Label) -> Plot:
 
 
 def _bin_tips(curve: ReliabilityCurve, side: str) -> list[str]:
+    rates = (curve.predicted, curve.observed, curve.low, curve.high)
+    shown = ([percent(rate) for rate in column.tolist()] for column in rates)
     return [
-        f"{side}: predicted {percent(float(p))}, observed {percent(float(y))} "
-        f"({percent(float(a))} … {percent(float(b))}), {count(float(n))} rows"
-        for p, y, a, b, n in zip(curve.predicted, curve.observed, curve.low, curve.high, curve.weight, strict=True)
+        f"{side}: predicted {predicted}, observed {observed} ({low} … {high}), {count(n)} rows"
+        for predicted, observed, low, high, n in zip(*shown, curve.weight.tolist(), strict=True)
     ]
 
 

@@ -1,6 +1,7 @@
 """A model that is judged on rows it was fitted on says so."""
 
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,13 @@ def model(log):
     return monocal.fit(log.slice(0, 4_000), method="platt", score="pctr", label="click", fields=FIELDS)
 
 
+@contextmanager
+def no_warning():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
 def judge(model, table):
     return evaluate_table(table, model=model, metrics=["pcoc"], n_bootstrap=5)
 
@@ -38,16 +46,13 @@ def test_rows_of_the_fit_are_recognised_in_any_order_and_company(model, log):
         judge(model, mixed)
     with pytest.warns(MonocalWarning, match=r"fitted on about (6[0-9]|7[0-9])% of the rows"):
         judge(model, log.slice(2_000, 3_000))
-
-
-def test_few_rows_of_a_large_fit_are_recognised(model, log):
+    # few rows of a large fit
     with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
         judge(model, log.slice(1_000, 300))
 
 
 def test_few_rows_of_the_fit_among_many_others_are_no_matter(model, log):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warning():
         judge(model, log.slice(3_900))  # 100 of 2,100
         judge(model, log.slice(4_000))
     alike = {"p": [0.1, 0.2] * 500, "y": [0, 1] * 500}
@@ -60,8 +65,7 @@ def test_rows_of_a_refresh_and_of_the_fit_before_it_are_recognised(model, log):
     for first in (0, 4_000):
         with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
             judge(following, log.slice(first, 1_000))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warning():
         judge(following, log.slice(5_000))
 
 
@@ -71,8 +75,7 @@ def test_rows_that_look_like_those_of_the_fit_by_chance_are_not_complained_about
     p = np.round(rng.uniform(0.0, 1.0, 8_000), 4).clip(1e-4, 0.9999)
     y = (rng.uniform(size=8_000) < p).astype(int)
     model = monocal.fit({"p": p[:2_000], "y": y[:2_000]}, method="platt", score="p", label="y")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warning():
         judge(model, {"p": p[2_000:], "y": y[2_000:]})
 
 
@@ -97,8 +100,7 @@ def test_rows_of_the_fit_are_recognised_where_many_look_alike(leaves):
         judge(models[0], fitted)
     with pytest.raises(InvalidInput, match=r"4,000 rows, about (9[0-9]|100)% of which the old model learned from"):
         gate(*models, fitted)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warning():
         judge(models[0], new)
         gate(*models, new)
 
@@ -110,8 +112,7 @@ def test_exactly_the_rows_of_the_fit_are_recognised_even_if_no_row_differs_from_
     assert model.info["row_sample"] == {}
     with pytest.warns(MonocalWarning, match="fitted on about 100% of the rows"):
         judge(model, columns.slice(0, 6_000).take(np.arange(6_000)[::-1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
+    with no_warning():
         judge(model, columns.slice(6_000))
 
 
@@ -122,8 +123,6 @@ def test_the_report_says_it_among_its_facts_and_in_the_terminal(model, log, tmp_
     assert dict(found.provenance.facts)["Rows measured that it was fitted on"].startswith("about 100%")
     model.save(tmp_path / "model")
     pq.write_table(log.slice(0, 1_000), tmp_path / "log.parquet")
-    assert (
-        main(["report", *(str(tmp_path / name) for name in ("model", "log.parquet")), "--out", str(tmp_path / "r")])
-        == 0
-    )
+    paths = [str(tmp_path / name) for name in ("model", "log.parquet", "r")]
+    assert main(["report", *paths[:2], "--out", paths[2]]) == 0
     assert "warning: the model was fitted on about 100% of the rows that it is judged on" in capsys.readouterr().err
