@@ -183,8 +183,8 @@ async def describe(http: HttpRequest) -> Response:
     facts = {
         "model": store.name,
         "version": engine.version,
-        "methods": engine.methods,
-        "fields": {name: size - 1 for name, size in zip(engine.field_names, engine.field_sizes, strict=True)},
+        "methods": {task.name: task.calibrator.name for task in engine.model.tasks},
+        "fields": dict(zip(engine.field_names, (size - 1 for size in engine.model.vocabulary.sizes), strict=True)),
         "scores_are": engine.scores_are,
         "fusion": None if engine.fusion is None else engine.fusion.as_dict(),
         "missing_fields": engine.missing_fields,

@@ -180,20 +180,11 @@ class TextTable:
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        from monocal.compiled.text_ids import (
-            FIRST_SLOT,
-            FOUND,
-            MASK,
-            N_BUCKETS,
-            N_FACTS,
-            all_known,
-            find_ids,
-            place_values,
-        )
+        from monocal.compiled import text_ids as loops
 
-        self._find_ids, self._found, self._all_known = find_ids, FOUND, all_known
+        self._loops = loops
         self._sizes = np.minimum(np.array(vocabulary.sizes, np.int64), np.iinfo(np.int32).max).astype(np.int32)
-        self._facts = np.zeros((len(vocabulary.fields), N_FACTS), np.int64)
+        self._facts = np.zeros((len(vocabulary.fields), loops.N_FACTS), np.int64)
         self._salt = np.uint64(secrets.randbits(64))
         salt = int(self._salt)
         tables = []
@@ -205,17 +196,22 @@ class TextTable:
             size = 1 << max(2 * (len(values) + len(spellings)) - 1, 1).bit_length()
             entries = np.zeros((size, 2), np.uint64)
             ids = np.flatnonzero(values.is_valid().to_numpy(zero_copy_only=False)) + 1
-            place_values(*hash_text(values.drop_null(), salt), ids, entries)
+            loops.place_values(*hash_text(values.drop_null(), salt), ids, entries)
             if spellings:
-                place_values(*hash_text(pa.array(list(spellings)), salt), np.array(list(spellings.values())), entries)
-            self._facts[place, [FIRST_SLOT, MASK, N_BUCKETS]] = n_slots, size - 1, field.n_buckets or 0
+                ids = np.array(list(spellings.values()))
+                loops.place_values(*hash_text(pa.array(list(spellings)), salt), ids, entries)
+            self._facts[place, [loops.FIRST_SLOT, loops.MASK, loops.N_BUCKETS]] = (
+                n_slots,
+                size - 1,
+                field.n_buckets or 0,
+            )
             tables.append(entries)
             n_slots += size
         self._entries = np.concatenate(tables) if tables else np.zeros((0, 2), np.uint64)
 
     def has_all(self, ids: Ids) -> bool:
         """Says whether every id lies in its field's range."""
-        return bool(self._all_known(ids, self._sizes))
+        return bool(self._loops.all_known(ids, self._sizes))
 
     def find(self, joined: str, columns: NDArray[np.int64], n_varying: int, ids: Ids) -> bool:
         """Writes the ids of texts into `ids`; says no if it cannot: a zero byte in a text, or half a character.
@@ -243,8 +239,8 @@ class TextTable:
         self, data: bytes, lengths: NDArray[np.int64], columns: NDArray[np.int64], n_varying: int, ids: Ids
     ) -> bool:
         texts = np.frombuffer(data, np.uint8)
-        code = self._find_ids(texts, lengths, columns, n_varying, self._facts, self._entries, self._salt, ids)
-        return bool(code == self._found)
+        found = self._loops.find_ids(texts, lengths, columns, n_varying, self._facts, self._entries, self._salt, ids)
+        return bool(found == self._loops.FOUND)
 
 
 def _text_of(value: Any, name: str) -> str | None:

@@ -119,18 +119,14 @@ class Engine:
     def __init__(self, model: Model, *, version: str = "unsaved", missing_fields: MissingFields = "refuse") -> None:
         if missing_fields not in get_args(MissingFields):
             raise UnknownName.among("missing_fields", missing_fields, get_args(MissingFields))
+        self.model = model
         self.version = version
         self.missing_fields = missing_fields
         self.task_names = model.task_names
         self.field_names = model.field_names
-        self.numeric_names = model.vocabulary.numeric_names
-        self.field_sizes = model.vocabulary.sizes
-        self.vocabulary_fingerprint = model.vocabulary.fingerprint
         self.scores_are = model.scores_are
         self.sampling_rate = model.sampling_rate
         self.fusion = model.fusion
-        self.methods = {task.name: task.calibrator.name for task in model.tasks}
-        self.info: Mapping[str, Any] = model.info
         self._calibrators = {task.name: task.calibrator for task in model.tasks}
         self._scorers = {task: calibrator.row_scorer() for task, calibrator in self._calibrators.items()}
         self._encoder = FieldEncoder(model.vocabulary, refuses_missing=missing_fields == "refuse")

@@ -43,10 +43,9 @@ _HEADER_ROOM = 4
 _REQUESTS_AHEAD = 16
 """Requests that a client may send on one connection before the first of them is answered."""
 
-_TOO_MANY_BODY = b'{"error":"too many connections. Hint: try again, or add workers."}'
 _TOO_MANY = (
-    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-length: %d\r\n\r\n%b" % (len(_TOO_MANY_BODY), _TOO_MANY_BODY)
+    b"HTTP/1.1 429 Too Many Requests\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+    b'{"error":"too many connections. Hint: try again, or add workers."}'
 )
 
 

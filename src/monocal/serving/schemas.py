@@ -212,7 +212,7 @@ def openapi(calls: Iterable[Call], settings: Settings, engine: Engine) -> dict[s
     kinds = (CalibrateBody, Calibrated, FeedbackBody, Counted, Loaded, RefusalBody)
     _, schemas = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
     properties = schemas["CalibrateBody"]["properties"]
-    tasks, fields = engine.task_names, engine.field_names
+    tasks, fields, numbers = engine.task_names, engine.field_names, engine.model.vocabulary.numeric_names
     for part, names in (("scores", tasks), ("fields", fields), ("shared", fields)):
         entry = properties[part].pop("additionalProperties")
         if part != "shared":
@@ -220,8 +220,8 @@ def openapi(calls: Iterable[Call], settings: Settings, engine: Engine) -> dict[s
         properties[part] |= {"properties": dict.fromkeys(names, entry), "additionalProperties": False}
     schemas["CalibrateBody"]["example"] = {
         "scores": {task: [0.12, 0.05] for task in tasks},
-        "shared": {field: 9.5 if field in engine.numeric_names else "a value" for field in fields[:1]},
-        "fields": {field: [9.5, None] if field in engine.numeric_names else ["one", "another"] for field in fields[1:]},
+        "shared": {field: 9.5 if field in numbers else "a value" for field in fields[:1]},
+        "fields": {field: [9.5, None] if field in numbers else ["one", "another"] for field in fields[1:]},
     }
     model = {"name": "name", "in": "path", "required": True, "schema": {"type": "string"}, "example": settings.name}
     paths: dict[str, Any] = {}

@@ -251,7 +251,9 @@ class Service:
 
     def _compare(self, request: Request, answer: Answer, active: Engine, shadow: Engine) -> str:
         tasks = [task for task in answer.probabilities if task in shadow.task_names]
-        has_other_ids = request.ids is not None and shadow.vocabulary_fingerprint != active.vocabulary_fingerprint
+        has_other_ids = request.ids is not None and (
+            shadow.model.vocabulary.fingerprint != active.model.vocabulary.fingerprint
+        )
         if not tasks or shadow.scores_are != active.scores_are or has_other_ids:
             return "incomparable"
         known = set(shadow.field_names)
@@ -323,9 +325,9 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
     """Refuses a model for which requests that are right today would be wrong."""
     compared = [
         ("fields", sorted(old.field_names), sorted(new.field_names)),
-        ("numeric fields", sorted(old.numeric_names), sorted(new.numeric_names)),
+        ("numeric fields", *(sorted(engine.model.vocabulary.numeric_names) for engine in (old, new))),
         ("score space", old.scores_are, new.scores_are),
-        ("sampling rate column", _has_rate_column(old), _has_rate_column(new)),
+        ("sampling rate column", *(isinstance(engine.sampling_rate, str) for engine in (old, new))),
         ("tasks", list(old.task_names), [name for name in old.task_names if name in new.task_names]),
         ("fusion rule", old.fusion is not None, new.fusion is not None),
     ]
@@ -335,7 +337,3 @@ def _check_same_requests(old: Engine, new: Engine) -> None:
                 f"the new model asks for other requests than the one serving: {what} {after} instead of {before}. "
                 "Hint: start a service of its own for it"
             )
-
-
-def _has_rate_column(engine: Engine) -> bool:
-    return isinstance(engine.sampling_rate, str)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import traceback
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from functools import partial
@@ -63,7 +64,8 @@ class JsonLines(logging.Formatter):
         line.update(getattr(record, "facts", {}))
         if record.exc_info and record.exc_info[0] is not None:
             line["exception"] = record.exc_info[0].__name__
-            line["where"] = _place(record.exc_info[2])
+            place = traceback.extract_tb(record.exc_info[2])[-1]
+            line["where"] = f"{place.name}:{place.lineno}"
         return json.dumps(line, default=str)
 
 
@@ -87,12 +89,6 @@ def log_event(event: str, /, *, level: int = logging.INFO, **facts: Any) -> None
 def log_failure(event: str, error: BaseException, /, **facts: Any) -> None:
     """Logs an unexpected error by type and place."""
     LOGGER.error(event, exc_info=error, extra={"facts": facts})
-
-
-def _place(traceback: Any) -> str:
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-    return "" if traceback is None else f"{traceback.tb_frame.f_code.co_name}:{traceback.tb_lineno}"
 
 
 @final
@@ -272,7 +268,7 @@ def forget_dead_workers() -> None:
 def _fit_facts(engine: Engine | None) -> dict[str, Any]:
     if engine is None:
         return {}
-    return {task: facts for task, facts in engine.info.get("tasks", {}).items() if "score_edges_logit" in facts}
+    return {task: facts for task, facts in engine.model.info.get("tasks", {}).items() if "score_edges_logit" in facts}
 
 
 def _info(versions: Mapping[str, str]) -> Metric:
