@@ -19,21 +19,24 @@ if TYPE_CHECKING:
     from monocal.calibrators.platt import Platt as Platt
     from monocal.calibrators.platt import Temperature as Temperature
     from monocal.calibrators.platt import Uncalibrated as Uncalibrated
-    from monocal.evaluation.compare_methods import compare_methods as compare_methods
+    from monocal.evaluation.compare import compare as compare
     from monocal.evaluation.evaluate import evaluate as evaluate
-    from monocal.evaluation.table import fit_and_evaluate as fit_and_evaluate
     from monocal.lab.simulator import simulate_log as simulate_log
     from monocal.models import load_model
     from monocal.models.apply import apply_model
     from monocal.models.fit import fit as fit
+    from monocal.models.onnx import export_onnx as export_onnx
     from monocal.models.wrap import Calibrated as Calibrated
     from monocal.models.wrap import wrap as wrap
     from monocal.monitoring.gate import gate as gate
+    from monocal.monitoring.refresh import refresh as refresh
+    from monocal.monitoring.registry import Registry as Registry
+    from monocal.monitoring.watch import watch as watch
     from monocal.neural.methods import Desc as Desc
     from monocal.neural.methods import Fac as Fac
     from monocal.neural.methods import Sbcr as Sbcr
     from monocal.neural.methods import Umc as Umc
-    from monocal.reports import write_report as write_report
+    from monocal.reports import report as report
     from monocal.reports.calibrate import calibrate as calibrate
     from monocal.reports.figures import CalibrationDisplay as CalibrationDisplay
     from monocal.tables.roles import Roles as Roles
@@ -49,15 +52,18 @@ _HOMES = {
     "calibrate": ("monocal.reports.calibrate", "calibrate"),
     "calibrator": ("monocal.calibrators", "calibrator"),
     "methods": ("monocal.calibrators", "methods"),
-    "compare_methods": ("monocal.evaluation.compare_methods", "compare_methods"),
+    "compare": ("monocal.evaluation.compare", "compare"),
     "evaluate": ("monocal.evaluation.evaluate", "evaluate"),
+    "export_onnx": ("monocal.models.onnx", "export_onnx"),
     "fit": ("monocal.models.fit", "fit"),
-    "fit_and_evaluate": ("monocal.evaluation.table", "fit_and_evaluate"),
     "gate": ("monocal.monitoring.gate", "gate"),
     "load": ("monocal.models", "load_model"),
+    "refresh": ("monocal.monitoring.refresh", "refresh"),
+    "Registry": ("monocal.monitoring.registry", "Registry"),
     "simulate_log": ("monocal.lab.simulator", "simulate_log"),
+    "watch": ("monocal.monitoring.watch", "watch"),
     "wrap": ("monocal.models.wrap", "wrap"),
-    "write_report": ("monocal.reports", "write_report"),
+    "report": ("monocal.reports", "report"),
 }
 
 _METHODS = [

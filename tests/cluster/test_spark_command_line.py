@@ -99,7 +99,7 @@ def test_a_model_too_large_to_travel_is_read_from_its_place(spark, place, tmp_pa
         (["evaluate", "@model", "@log.parquet", "--group", "user_id"], "got user_id; expected nothing with --engine"),
         (["fit", "@log.parquet", *COLUMNS, *WIDE, "--workers", "3", "--out", "@new"], "at most the 2 slots that Spark"),
         (["fit", "@log.parquet", *COLUMNS, "--method", "platt", "--out", "@new"], "several processes can fit together"),
-        (["fit", "@log.parquet", *COLUMNS, *WIDE, "--refit", "--out", "@new"], "refit"),
+        (["fit", "@log.parquet", *COLUMNS, *WIDE, "--n-shards", "2", "--out", "@new"], "n-shards"),
         (["fit", "@log.parquet", *COLUMNS, *WIDE, "--out", "@full"], "full', which holds note.txt"),
         (["apply", "@model", "@log.parquet", "--out", "@full"], "full', which is there; expected a folder that is not"),
         (["apply", "@model", "@bad.parquet", "--out", "@new"], "got null in row 1 of partition 0 (file:"),

@@ -17,7 +17,7 @@ TABLE |= {"y2": [1, 1, 1, 0] * 25, "list": [number // 4 for number in range(100)
 
 
 def fit(**arguments):
-    return monocal.fit_and_evaluate(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
+    return monocal.fit(TABLE, **{"score": "p", "label": "y", "method": "platt"} | arguments)
 
 
 SCORED = "--score p --label y"
@@ -116,7 +116,7 @@ def test_warnings_name_the_option_too(tmp_path, capsys):
             ["apply", "m", "t.csv", "--out", "o.csv", "--interval", "lots"],
             "--interval: got 'lots'; expected a valid number.",
         ),
-        (["fit", "t.csv", "--out", "m", "--holdout=2"], "--holdout: got '2'; expected less than or equal to 0.9."),
+        (["compare", "t.csv", "--holdout=2"], "--holdout: got '2'; expected less than or equal to 0.9."),
         (["fit", "t.csv", "--out", "m", "--min-count", "x"], "--min-count: got 'x'; expected a valid integer."),
         (["apply", "m", "t.csv", "--intervl", "0.1"], "No such option: --intervl (Possible options: --interval)."),
     ],

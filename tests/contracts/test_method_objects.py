@@ -19,7 +19,7 @@ COLUMNS = {"score": "pctr", "label": "click", "fields": ["site_id", "device"], "
 SMALL = {"size": "small", "n_epochs": 1, "carry": "none"}
 
 
-@pytest.mark.parametrize("function", [monocal.fit, monocal.fit_and_evaluate, fit_on_spark])
+@pytest.mark.parametrize("function", [monocal.fit, fit_on_spark])
 def test_an_argument_of_a_method_is_refused_beside_a_name(function):
     with pytest.raises(InvalidInput, match=r"^l2: got 7; .*Hint: write method=monocal\.Platt\(l2=7\)"):
         function(LOG, method="platt", l2=7, **COLUMNS)
@@ -49,8 +49,8 @@ def test_every_own_method_is_an_object_of_the_package():
 def test_seeds_of_a_method_object_reach_the_network():
     def answers(seed, of_bootstrap=0):
         method = calibrator("umc", seed=seed, **SMALL)
-        judged = monocal.fit_and_evaluate(LOG, method=method, seed=of_bootstrap, n_bootstrap=20, **COLUMNS)
-        return judged.model.predict(LOG), judged.tasks["click"].interval("log_loss")
+        judged = monocal.compare(LOG, methods=[method], seed=of_bootstrap, n_bootstrap=20, **COLUMNS).result("umc")
+        return judged.model.predict(LOG), judged.evaluation.interval("log_loss")
 
     (one, interval), (two, _), (same, other_interval) = answers(1), answers(2), answers(1, of_bootstrap=5)
     assert np.any(one != two)
@@ -82,19 +82,14 @@ def test_an_object_stays_as_it_is():
 @pytest.mark.parametrize("inner", ["isotonic", "histogram", "beta", "wide_logistic"])
 def test_per_segment_takes_another_method(inner, tmp_path):
     method = calibrator("per_segment", method=inner, field=1)
-    judged = monocal.fit_and_evaluate(LOG, method=method, n_bootstrap=20, **COLUMNS)
-    fitted = judged.model.task().calibrator
+    (found,) = [one for one in monocal.compare(LOG, methods=[method], n_bootstrap=20, **COLUMNS).results if one.setting]
+    fitted = found.model.task().calibrator
     assert (fitted.method, fitted.field) == (inner, 1)
     assert len(fitted.segments_) > 1
-    loaded = monocal.load(judged.model.save(tmp_path / "model"))
-    assert np.array_equal(loaded.predict(LOG), judged.model.predict(LOG))
-    (found,) = [
-        one for one in monocal.compare_methods(LOG, methods=[method], n_bootstrap=20, **COLUMNS).results if one.setting
-    ]
-    assert (found.method, found.evaluation.value("log_loss")) == (
-        "per_segment",
-        judged.tasks["click"].value("log_loss"),
-    )
+    loaded = monocal.load(found.model.save(tmp_path / "model"))
+    assert np.array_equal(loaded.predict(LOG), found.model.predict(LOG))
+    alone = monocal.fit(LOG.slice(0, found.model.info["n_rows"]), method=method, **COLUMNS)
+    assert np.array_equal(alone.predict(LOG), found.model.predict(LOG))
 
 
 def test_an_inner_method_and_its_options_are_checked_before_rows_are_read():
@@ -124,17 +119,15 @@ def test_a_class_that_no_model_could_be_loaded_with_is_refused():
 
 
 def test_comparisons_take_objects_beside_names():
-    found = monocal.compare_methods(
-        LOG, methods=[calibrator("histogram", n_bins=2), "platt"], n_bootstrap=20, **COLUMNS
-    )
+    found = monocal.compare(LOG, methods=[calibrator("histogram", n_bins=2), "platt"], n_bootstrap=20, **COLUMNS)
     assert found.result("histogram").setting == "n_bins=2"
-    named = monocal.compare_methods(
+    named = monocal.compare(
         LOG, methods=["histogram"], arguments={"histogram": {"n_bins": 2}}, n_bootstrap=20, **COLUMNS
     )
     loss = [one.result("histogram").evaluation.value("log_loss") for one in (found, named)]
     assert loss[0] == loss[1]
     with pytest.raises(InvalidInput, match="^methods: got 'histogram' twice"):
-        monocal.compare_methods(LOG, methods=[calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
+        monocal.compare(LOG, methods=[calibrator("histogram", n_bins=2), "histogram"], **COLUMNS)
 
 
 def test_a_wrapped_ranker_takes_objects():

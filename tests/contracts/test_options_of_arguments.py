@@ -8,7 +8,7 @@ from pathlib import Path
 import monocal
 from monocal.cli.exits import in_options
 from monocal.cli.main import options_of
-from monocal.evaluation.compare_methods import compare_methods
+from monocal.evaluation.compare import compare
 from monocal.evaluation.table import evaluate_table
 from monocal.lab.prepare.encoder import encode_log
 from monocal.models.apply import apply_model
@@ -16,15 +16,15 @@ from monocal.models.onnx import export_onnx
 from monocal.models.refresh import refresh_model
 from monocal.monitoring.gate import gate
 from monocal.monitoring.watch import watch
-from monocal.reports import write_report
+from monocal.reports import report
 
 FUNCTIONS = {
     ("calibrate",): monocal.calibrate,
     ("fit",): monocal.fit,
     ("apply",): apply_model,
     ("evaluate",): evaluate_table,
-    ("compare",): compare_methods,
-    ("report",): write_report,
+    ("compare",): compare,
+    ("report",): report,
     ("refresh",): refresh_model,
     ("gate",): gate,
     ("watch",): watch,

@@ -66,7 +66,7 @@ def everything(table, model, folder):
     old, new = (monocal.fit(older, method=name, score="pctr", label="click") for name in ("isotonic", "platt"))
     judged = evaluate_table(newer, model=new, group="user", fields=["site"], metrics=["log_loss", "gauc", "mfrce"])
     passed = monocal.gate(old, new, newer, by=["site"])
-    compared = monocal.compare_methods(
+    compared = monocal.compare(
         table, methods=["platt"], score="pctr", label="click", fields=["site"], metric="log_loss", metrics=["log_loss"]
     )
     for name in ("out.parquet", "out.csv"):

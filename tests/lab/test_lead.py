@@ -28,7 +28,7 @@ def log() -> pa.Table:
 
 
 def _compared(log, methods):
-    found = monocal.compare_methods(
+    found = monocal.compare(
         log, methods=methods, score="pctr", label="click", fields=["country", "device"], holdout=0.5, metric="log_loss",
         arguments={"per_segment": {"field": 1, "method": "platt"}} if "per_segment" in methods else None,
     )  # fmt: skip

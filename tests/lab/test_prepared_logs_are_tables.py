@@ -34,7 +34,7 @@ def ranked(prepared):
 
 @pytest.fixture(scope="module")
 def model(ranked):
-    return monocal.fit_and_evaluate(ranked, method="wide_logistic").model
+    return monocal.fit(ranked, method="wide_logistic")
 
 
 def test_it_is_fitted_and_judged(model, ranked):

@@ -32,12 +32,10 @@ from monocal.cli.options import (
     Share,
     with_columns,
 )
-from monocal.cli.output import folded, print_json, print_lines, print_table, remark
-from monocal.core.errors import InvalidInput
+from monocal.cli.output import folded, print_json, print_lines, remark
 from monocal.core.numbers import significant
 
 if TYPE_CHECKING:
-    from monocal.calibrators import Calibrator
     from monocal.models.model import Model
 
 EXAMPLES = {
@@ -137,8 +135,6 @@ def fit(
     settings: Settings = None,
     min_count: Count = 1,
     max_size: Count | None = None,
-    holdout: Share = 0.2,
-    refit: bool = False,
     engine: Literal["local", "spark", "torchrun"] = "local",
     n_shards: Count | None = None,
     workers: Count = 2,
@@ -147,91 +143,55 @@ def fit(
     as_json: bool = False,
     **columns: Any,
 ) -> None:
-    """Fits a calibrator on a table with scores and saves the model.
+    """Fits a calibrator on all rows of a table and saves the model.
 
-    The most recent rows are kept from the fit and evaluate it; the split is by --time if given, else by row order.
-    Without --fields the categorical columns found are proposed; --fields auto takes them, --fields none goes without.
-    TABLE may also be the folder of a ranked log: then its calibration part is fitted and its test part evaluates.
-    With torchrun every process reads its part of a prepared log:
+    Nothing is held out: monocal calibrate judges candidates on the newest rows first. --fields auto takes the
+    categorical columns that a look at the table proposes. TABLE may also be the folder of a ranked log, whose rows
+    are fitted that the ranker was not trained on. With torchrun every process reads its part of a prepared log:
     torchrun --nproc-per-node 2 -m monocal fit ranked/ --method umc --engine torchrun --out model/
-    On Spark all rows are fitted and none is held out; `monocal evaluate --engine spark` evaluates the model on others.
 
     Arguments:
-        refit: After the evaluation, fit once more on all rows and save that model.
         engine (local|spark|torchrun): Where the work is done: here, on Spark, or by the processes that torchrun
             started.
         n_shards: Parts that a fit is summed up by, by default one per process; the same number gives the same bits.
         workers: With --engine spark: tasks that fit one model together, one slot each.
     """
     from monocal.calibrators import calibrator
-    from monocal.evaluation.table import fit_and_evaluate
     from monocal.models.artefact import MODEL_FOLDER
+    from monocal.models.fit import fit_log, rows_to_fit
+    from monocal.tables.checks import with_auto_fields
 
     chosen = calibrator(method, **(settings or {}))
     MODEL_FOLDER.check_target(out)
     given = arguments.table(table)
-    options: dict[str, Any] = {"method": chosen, "min_count": min_count, "max_size": max_size}
+    sizes: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
     on_one_machine = ("group", "label_time", "numeric")
-    not_on_spark = {"refit": refit, "n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}
-    if is_spark(engine, master, conf, not_on_spark):
+    if is_spark(engine, master, conf, {"n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}):
         from monocal.spark import fit as fit_on_spark
 
         others = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
-        model = fit_on_spark(spark_table(given, master, conf), workers=workers, **options, **others)
-        model.save(out)
-        if as_json:
-            print_json({"out": out, "fields": model.field_names, "n_rows": model.info["n_rows"]})
-        else:
-            remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
-        return
-    columns["numeric"] = columns["numeric"] or []
-    columns["fields"] = _fields_to_fit(given, chosen, columns)
-    with joined_team(engine, given) as team:
-        found = fit_and_evaluate(
-            given, holdout=holdout, refit=refit, team=team, n_shards=n_shards, **options, **columns
-        )
-    if team is not None and team.rank > 0:
-        return
-    remark(found.holdout.explanation, found.evaluation.late_labels)
-    found.model.save(out)
-    if as_json:
-        print_json({"out": out, "fields": found.model.field_names, **found.as_dict()})
-        return
-    from monocal.cli.tables import print_evaluation
-
-    for name, evaluation in found.tasks.items():
-        print_evaluation(f"{name}: {method} on held-out rows", evaluation)
-    for name in found.model.task_names:
-        if carried := found.model.carried(name):
-            print_lines(folded("\n".join([f"{name}: what is carried forward", *carried])))
-    remark(f"saved the model{' (fitted again on all rows)' if refit and found.tasks else ''} to {out}")
-
-
-def _fields_to_fit(table: str | list[str], method: Calibrator, columns: dict[str, Any]) -> list[str]:
-    """Returns the fields to use; proposes some and stops if none are named and the method could use them."""
-    from monocal.tables.checks import propose_fields, usable_fields, with_auto_fields
-    from monocal.tables.encoded import is_encoded
-    from monocal.tables.roles import Roles
-
-    others = {name: value for name, value in columns.items() if name != "fields" and value is not None}
-    given, uses_fields = columns["fields"], method.class_tags.uses_features
-    if given is not None or columns["numeric"] or not uses_fields or is_encoded(table):
-        found, lines = with_auto_fields(table, {**others, "fields": given or []})
+        df = spark_table(given, master, conf)
+        model = fit_on_spark(df, method=chosen, workers=workers, **sizes, **others)
+    else:
+        named = {name: value for name, value in columns.items() if value is not None}
+        named, lines = with_auto_fields(given, named, uses_fields=chosen.class_tags.uses_features)
         remark(*lines)
-        return list(found.get("fields", []))
-    proposed = propose_fields(table, Roles(**others))
-    rows = [
-        [field.name, f"{field.n_values:,}", f"{field.most_common} ({field.most_common_share:.0%})", field.objection]
-        for field in proposed
-    ]
-    print_table("Categorical columns", ["column", "values", "most common", "objection"], rows, left=4, is_result=False)
-    remark(f"monocal {shlex.join([*sys.argv[1:], '--fields', ','.join(usable_fields(proposed))])}")
-    raise InvalidInput.of(
-        "fields",
-        None,
-        f"the fields that {method.name!r} may use",
-        "take the line above without columns that are measured after the fact, or --fields auto, or --fields none",
-    )
+        with joined_team(engine, given) as team:
+            model = fit_log(rows_to_fit(given, named, **sizes), chosen, team=team, n_shards=n_shards)
+        if team is not None and team.rank > 0:
+            return
+    model.save(out)
+    if as_json:
+        print_json({"out": out, "fields": model.field_names, "n_rows": model.info["n_rows"]})
+        return
+    for name in model.task_names:
+        if carried := model.carried(name):
+            print_lines(folded("\n".join([f"{name}: what is carried forward", *carried])))
+    if late := model.info.get("late_labels"):
+        remark(f"late labels: {late['mature_share']:.1%} of the rows are older than the window")
+    if chosen.class_tags.uses_features and not model.field_names:
+        remark("no fields: the score alone was calibrated; --fields auto takes what the table proposes")
+    remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
 
 
 @with_columns("sampling_rate")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
@@ -28,6 +30,7 @@ monocal compare log.parquet --score pctr --label click --fields site_id,app_id -
 monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
 monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
 monocal compare log.parquet --score pctr --label click --fields ad_id,advertiser --numeric price
+monocal compare log.parquet --score pctr --label click --fields auto --methods all
 monocal compare ranked/ --label long_view --methods wide_logistic,umc
 """,
     "report": """
@@ -125,13 +128,14 @@ def compare(
     --label then chooses one of its tasks.
 
     Arguments:
+        methods (NAMES): Which methods, with commas; by default those that take seconds, with all every one.
         settings (METHOD.NAME=VALUE): An argument of one method, as TOML or JSON.
         metric (NAME): What to sort by, and to call the best.
     """
     given = arguments.table(table)
-    from monocal.evaluation.compare_methods import compare_methods
+    from monocal.evaluation.compare import compare
 
-    found = compare_methods(
+    found = compare(
         given,
         methods=methods,
         metric=metric,
@@ -149,6 +153,23 @@ def compare(
     from monocal.cli.tables import print_comparison
 
     print_comparison(found)
+    sizes = {"min_count": None if min_count == 1 else min_count, "max_size": max_size}
+    best = found.best.method
+    remark(f"Next: {_fit_line(table, {**columns, **sizes, 'method': best}, (settings or {}).get(best, {}))}")
+
+
+def _fit_line(table: list[str], options: dict[str, Any], settings: Mapping[str, Any]) -> str:
+    """The command that fits a method on all rows as it was compared."""
+    words = ["monocal", "fit", *table]
+    for name, value in options.items():
+        if value is None or value is False:
+            continue
+        words.append(f"--{name.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(value) or "none" if isinstance(value, list) else str(value))
+    for name, value in settings.items():
+        words += ["--set", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
+    return shlex.join([*words, "--out", "model/"])
 
 
 @with_columns("fields", "time", "group", "weight", "value", "sampling_rate", *LATE)
@@ -173,7 +194,7 @@ def report(
         title (TEXT): The headline of the page.
     """
     from monocal.models import load_model
-    from monocal.reports import write_report
+    from monocal.reports import report as write_report
 
     rate = columns.pop("sampling_rate")
     written = write_report(

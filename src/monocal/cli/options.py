@@ -17,7 +17,7 @@ Arguments:
     method (NAME): How to calibrate; `monocal methods` lists them.
     settings (NAME=VALUE): An argument of the method, as TOML or JSON; `monocal methods NAME` lists them. Give it once
         per argument.
-    holdout (SHARE): The most recent share of rows that is kept from the fit and evaluates it.
+    holdout (SHARE): The most recent share of rows, which is kept from the fits and judges them.
     methods (NAMES): Which methods, with commas.
     pcoc (LOW,HIGH): Predicted over observed that may be shipped; 0.9,1.1 if not given.
     mfrce: Error by field value, above its noise floor, that may be shipped.
@@ -72,7 +72,7 @@ else:
 
 Count = Annotated[int, Range(1)]
 Natural = Annotated[int, Range(0)]
-Share = Annotated[float, Range(0.0, 0.9)]
+Share = Annotated[float, Range(0.01, 0.9)]
 
 SCORED = ("score", "label", "weight", "group", "sampling_rate", "scores_are", "soft_labels")
 """The columns of a table with scores."""

@@ -11,7 +11,7 @@ from monocal.cli.output import folded, print_lines, print_table, remark
 from monocal.core.numbers import percent, ratio, shorten, signed_percent, significant, span
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare_methods import MethodComparison
+    from monocal.evaluation.compare import MethodComparison
     from monocal.evaluation.fields import FieldTable
     from monocal.evaluation.result import Evaluation
     from monocal.evaluation.verdict import Verdict
@@ -23,7 +23,9 @@ _SHOWN_DAYS = 14
 
 
 def print_evaluation(title: str, found: Evaluation) -> None:
-    """Shows metrics before and after, with intervals and noise floors, changes beyond noise, and errors by value."""
+    """Shows metrics before and after with intervals, floors and changes, checks that failed, and errors by value."""
+    from monocal.evaluation.verdict import failing, quality_checks
+
     found.compute_intervals()
     found.compute_floors()
     change = found.change
@@ -47,6 +49,10 @@ def print_evaluation(title: str, found: Evaluation) -> None:
     if change is not None:
         notes.append(change.too_few or f"tie: within noise, or a change below {percent(change.margin)}.")
     print_table(f"{title}, {found.n_rows:,} rows", head, rows, notes)
+    failed = failing(quality_checks(found))
+    print_lines(
+        folded(f"Not fit for use: {'; '.join(check.text for check in failed)}." if failed else "Checks passed.")
+    )
     for field in found.by:
         print_field(field, {stage: part.by[field] for stage, part in found.stages.items()})
 

@@ -1,305 +1,396 @@
-"""Is the second forecast better than the first on the same rows, or can the data not tell?"""
+"""Several methods on one log and the same rows: which are better, and which the data cannot tell apart."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import time as clock
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, final
+from importlib.util import find_spec
+from typing import Any, Literal, Unpack, final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.numbers import plain_values, significant
-from monocal.core.scores import Floats, log_losses, logit
-from monocal.evaluation.result import Evaluation
-from monocal.metrics import Interval, centred_interval
-from monocal.metrics.base import Goal
+from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
+from monocal.calibrators.registry import OWN
+from monocal.carry_over.describe import NETWORK_DROPPED, is_calendar
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.progress import progress
+from monocal.evaluation.evaluate import headline_metrics
+from monocal.evaluation.paired import MARGIN, Comparison, Outcome, compare_evaluations
+from monocal.evaluation.result import Evaluation, EvaluationOptions
+from monocal.evaluation.table import evaluate_rows
+from monocal.metrics import METRICS
+from monocal.models.fit import fit_log
+from monocal.models.model import Model
+from monocal.tables.checks import with_auto_fields
+from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
+from monocal.tables.roles import Columns, Roles, columns_of
+from monocal.tables.source import TableLike
+from monocal.tables.split import DEFAULT_SHARE, HeldOut, Holdout, hold_out
+from monocal.tables.table import Table, rows_of_fit
 
-Verdict = Literal["better", "worse", "tie", "cannot tell"]
+UNCALIBRATED = "none"
 
-MARGIN = 1e-4
-"""Differences below a hundredth of a percent are ties however many rows prove them: nobody would pay for one."""
+NOT_FAST = ("per_segment", "fac", "sbcr", "desc")
+"""Methods of this package that are not compared unless they are named."""
 
+DEFAULT_METRIC = "log_loss"
+"""What ranks methods: a proper score, which a constant forecast cannot lead as it can lead calibration errors."""
 
-def compare(first: Evaluation, second: Evaluation, *, margin: float = MARGIN) -> Comparison:
-    """Compares two evaluations on the same rows, resampling both in the same way.
+WELL_BELOW = 0.75
+"""Fields whose share is below are named in a comparison."""
 
-    Both forecasts see the same resampled rows (or users, where groups were given), so what they have in common cancels
-    and small differences become visible. Nothing is computed before it is asked for.
-
-    Arguments:
-        first: The reference, such as the uncalibrated forecast.
-        second: The other forecast.
-        margin: Differences below this share of the first value are ties; of PCOC, below this distance.
-
-    Example:
-        >>> from monocal.evaluation.evaluate import evaluate
-        >>> rng = np.random.default_rng(0)
-        >>> truth = rng.uniform(0.02, 0.3, 20_000)
-        >>> labels = rng.random(20_000) < truth
-        >>> result = compare(evaluate(labels, 1.1 * truth), evaluate(labels, truth))
-        >>> result.verdict("log_loss"), result.verdict("auc"), result.describe("pcoc")
-        ('better', 'tie', 'better by 0.0932')
-    """
-    _check_same_rows(first, second)
-    if not 0.0 <= margin < 1.0:
-        raise InvalidInput.of("margin", margin, "a share in [0, 1)", f"leave it out to use {MARGIN:g}")
-    return Comparison(first, second, margin)
-
-
-@final
-class Comparison(Tabular):
-    """Paired differences between two forecasts: second minus first.
-
-    For PCOC, whose ideal is 1, the difference is that of the distances from 1: negative is nearer.
-
-    Attributes:
-        first: Evaluation of the reference.
-        second: Of the other forecast.
-        margin: Share of the first value below which a difference is a tie.
-        names: Metrics that both hold with the same options.
-    """
-
-    def __init__(self, first: Evaluation, second: Evaluation, margin: float = MARGIN) -> None:
-        self.first, self.second, self.margin = first, second, margin
-        self.names = tuple(name for name in first.names if first.metrics[name] == second.metrics.get(name))
-
-    def difference(self, name: str) -> float:
-        """The second value minus the first, for PCOC as distances from 1; NaN when either is undefined."""
-        return float(self._distance(name, self.second.value(name)) - self._distance(name, self.first.value(name)))
-
-    def interval(self, name: str) -> Interval:
-        """Bootstrap interval of the difference."""
-        first, second = (self._distance(name, report.replicates(name)) for report in (self.first, self.second))
-        return centred_interval(self.difference(name), second - first, self.first.confidence)
-
-    def size(self, name: str) -> float:
-        """The difference as a share of the first value; of PCOC, the difference itself."""
-        value = self.first.value(name)
-        scale = 1.0 if self._is_ratio(name) else abs(value)
-        return self.difference(name) / scale if scale > 0.0 else float("nan")
-
-    @cached_property
-    def too_few(self) -> str:
-        """Why nothing is claimed about any difference: too few rows; empty if they are enough."""
-        return self.first.too_few()
-
-    def verdict(self, name: str) -> Verdict:
-        """What the second is, by the metric's goal.
-
-        "tie" unless the paired interval excludes equality and the difference is larger than the margin; "cannot tell"
-        on too few rows (`too_few`). Verdicts are one by one: among twenty verdicts at 95 % one may be chance.
-        """
-        low, high = self.interval(name)
-        if self.too_few:
-            return "cannot tell"
-        if not (high < 0.0 or low > 0.0) or abs(self.size(name)) < self.margin:
-            return "tie"
-        return "better" if (high < 0.0) != (self._goal(name).kind == "maximize") else "worse"
-
-    def describe(self, name: str) -> str:
-        """The verdict with the size of the difference, such as "better by 12.3 %"."""
-        verdict, size = self.verdict(name), abs(self.size(name))
-        if verdict not in ("better", "worse"):
-            return verdict
-        return f"{verdict} by " + (significant(size) if self._is_ratio(name) else f"{significant(100.0 * size)} %")
-
-    def plot(self, *, ax: Any = None) -> Any:
-        """Draws every metric's change with its interval, see `reports.figures.draw_changes`; needs `monocal[plot]`.
-
-        Arguments:
-            ax: Axes of matplotlib; None makes a new figure.
-        """
-        from monocal.reports.figures import draw_changes
-
-        return draw_changes(self, ax)
-
-    def as_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns differences, intervals and verdicts of all metrics that are defined for both."""
-        self.first.compute_intervals(self.names)
-        self.second.compute_intervals(self.names)
-        return {
-            name: {
-                "first": self.first.value(name),
-                "second": self.second.value(name),
-                "difference": self.difference(name),
-                "interval": plain_values(self.interval(name)),
-                "size": self.size(name),
-                "verdict": self.verdict(name),
-            }
-            for name in self.names
-            if np.isfinite(self.difference(name))
-        }
-
-    def __repr__(self) -> str:
-        return f"Comparison of {len(self.names)} metrics on {self.first.n_rows:,} rows; print it for the table"
-
-    def _columns(self) -> dict[str, list[Any]]:
-        entries = self.as_dict()
-        found: dict[str, list[Any]] = {"metric": list(entries)}
-        for key in ("first", "second", "difference", "size"):
-            found[key] = [entry[key] for entry in entries.values()]
-        for at, end in enumerate(("low", "high")):
-            found[end] = [entry["interval"][at] for entry in entries.values()]
-        return found | {"verdict": [entry["verdict"] for entry in entries.values()]}
-
-    def _goal(self, name: str) -> Goal:
-        if name not in self.names:
-            raise UnknownName.among("metric", name, self.names)
-        return self.first.metrics[name].goal
-
-    def _distance(self, name: str, values: Any) -> Any:
-        return np.abs(values - self._goal(name).target) if self._is_ratio(name) else values
-
-    def _is_ratio(self, name: str) -> bool:
-        return self._goal(name).kind == "toward"
-
-
-def _check_same_rows(first: Evaluation, second: Evaluation) -> None:
-    seeds, replicates = zip(*((part.options.seed, part.options.n_bootstrap) for part in (first, second)), strict=True)
-    if seeds[0] != seeds[1] or replicates[0] != replicates[1]:
-        raise InvalidInput.of(
-            "second",
-            f"seed {seeds[1]} and n_bootstrap {replicates[1]}",
-            f"those of the first evaluation ({seeds[0]} and {replicates[0]})",
-            "evaluate both with the same seed and n_bootstrap, so that they are resampled alike",
-        )
-    for column in ("labels", "weights", "groups"):
-        a, b = getattr(first.forecast, column), getattr(second.forecast, column)
-        if a is not b and not (a is not None and b is not None and np.array_equal(a, b)):
-            raise InvalidInput.of(
-                "second",
-                f"an evaluation with other {column}",
-                "two forecasts of the same rows",
-                f"evaluate both with the same {column}, in the same order",
-            )
-
-
-POWER_QUANTILE = 0.8416
-"""Quantile of the normal distribution at 80 %: with so many rows four gates in five decide."""
+MOST_SHOWN = 6
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class PairedLosses:
-    r"""Mean difference of log-loss per cell, :math:`\bar d = \sum w (\ell_2 - \ell_1) / \sum w`, with its error.
-
-    Rows of one group are one observation: the variance is :math:`\frac{G}{G-1} \sum_g (\sum_{i \in g} w_i (d_i -
-    \bar d))^2 / (\sum w)^2`. Statistics are referred to Student's distribution with G − 1 degrees of freedom.
+class MethodResult:
+    """One method of a comparison.
 
     Attributes:
-        weight: Rows, counted with their weights.
-        n_units: Independent observations: groups, or rows.
-        first: Mean log-loss of the first forecast.
-        second: Of the second.
-        error: Standard error of the difference; NaN below two observations.
+        method: Its name.
+        evaluation: Its metrics on the held-out rows; None if it could not be fitted.
+        cpu_seconds: What the fit took, on all cores together.
+        problem: Why it could not be fitted; empty otherwise.
+        setting: Arguments that differ from the method's defaults, in words.
+        model: The model that was evaluated, fitted on the older rows alone; None if it could not be fitted.
+        against_uncalibrated: Paired differences to the score as it is; None for that itself.
+        against_best: Paired differences to the best method; None for that itself.
     """
 
-    weight: Floats
-    n_units: NDArray[np.int64]
-    first: Floats
-    second: Floats
-    error: Floats
+    method: str
+    evaluation: Evaluation | None
+    cpu_seconds: float
+    problem: str = ""
+    setting: str = ""
+    model: Model | None = None
+    against_uncalibrated: Comparison | None = None
+    against_best: Comparison | None = None
+
+    @cached_property
+    def carry_over(self) -> dict[str, Any]:
+        """What of the method's effects held on later rows of its fit.
+
+        `carried` is field to the share of its effect that is kept, `network_share` that of the network (0 if it was
+        rejected), `curve_share` that of the curve of the score, and `calendar` the fields that are confounded with
+        time and whose share nobody has given; empty or None where the method has no such part.
+        """
+        fitted = {} if self.model is None else vars(self.model.task().calibrator)
+        carry, names = fitted.get("carry_", {}), [] if self.model is None else self.model.field_names
+        places = carry["field"].tolist() if "field" in carry else []
+        return {
+            "carried": {names[at]: float(share) for at, share in zip(places, carry.get("share", ()), strict=True)},
+            "network_share": float(carry["network"][0]) if "network" in carry else None,
+            "curve_share": float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
+            "calendar": [names[field] for at, field in enumerate(places) if is_calendar(carry, at)],
+        }
 
     @property
-    def difference(self) -> Floats:
-        """Second minus first; negative where the second is better."""
-        return self.second - self.first
+    def remark(self) -> str:
+        """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
+        return NETWORK_DROPPED if self.carry_over["network_share"] == 0.0 else self.setting
 
-    def p_above(self, threshold: Floats | float) -> Floats:
-        """Returns p-values of the hypothesis that the true difference is at most `threshold`."""
-        return self._tail(self.difference - threshold)
+    def describe_carry_over(self) -> list[str]:
+        """Says in short lines what is kept: network, curve, fields well below 1, fields confounded with time."""
+        found, parts = self.carry_over, []
+        for name, share in (("network", found["network_share"]), ("curve of the score", found["curve_share"])):
+            parts += [] if share is None else [f"{name} {share:.2f}"]
+        low = sorted((share, name) for name, share in found["carried"].items() if share < WELL_BELOW)
+        parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]
+        if len(low) > MOST_SHOWN:
+            parts.append(f"{len(low) - MOST_SHOWN} more fields up to {low[-1][0]:.2f}")
+        if len(low) < len(found["carried"]):
+            parts.append(f"{'other' if low else 'all'} fields {WELL_BELOW:g} or more")
+        lines = [", ".join(parts)] if parts else []
+        for name in found["calendar"]:
+            hint = f'carry={{"{name}": 1.0}} keeps it'
+            if found["carried"][name] == 1.0:
+                hint = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
+            lines.append(f"{name} is confounded with time; {hint}")
+        return lines
 
-    def p_below(self, threshold: Floats | float) -> Floats:
-        """Returns p-values of the hypothesis that the true difference is at least `threshold`."""
-        return self._tail(threshold - self.difference)
 
-    def interval(self, confidence: float) -> tuple[Floats, Floats]:
-        """Returns both ends of the two-sided interval of the difference."""
-        from scipy.stats import t
+@final
+@dataclass(frozen=True, eq=False)
+class MethodComparison(Tabular):
+    """Methods from the best to the worst.
 
-        reach = t.ppf(0.5 + 0.5 * confidence, np.maximum(self.n_units - 1, 1)) * self.error
-        return self.difference - reach, self.difference + reach
+    Attributes:
+        metric: What they are sorted by.
+        results: The methods, best first; those that could not be fitted come last.
+        holdout: How the rows were split.
+        said: What was taken for fields and how the rows were split, in lines.
+        margin: Share of a metric below which a difference is a tie.
+        late_labels: How mature the rows are, if labels may still come.
+    """
 
-    def units_needed(self, margin: float, confidence: float) -> int:
-        """Returns how many observations like those of all rows bring an end of the interval by `margin` nearer.
+    metric: str
+    results: tuple[MethodResult, ...]
+    holdout: Holdout
+    said: tuple[str, ...] = ()
+    margin: float = MARGIN
+    late_labels: LateLabels | None = None
 
-        Four times in five; 0 if a single observation does not say how much differences vary.
+    def __repr__(self) -> str:
+        return f"MethodComparison of {len(self.results)} methods by {self.metric}, best {self.best.method}"
+
+    def _columns(self) -> dict[str, list[Any]]:
+        found = [result.evaluation for result in self.results]
+
+        def of(name: str) -> list[float | None]:
+            return [None if rated is None or name not in rated.names else rated.value(name) for rated in found]
+
+        return {
+            "method": [result.method for result in self.results],
+            self.metric: of(self.metric),
+            "floor": [None if rated is None else rated.floor(self.metric) for rated in found],
+            "log_loss": of("log_loss"),
+            "against_best": [self.verdict_against_best(result) for result in self.results],
+            "cpu_seconds": [result.cpu_seconds for result in self.results],
+            "remark": [result.problem or result.remark for result in self.results],
+        }
+
+    @property
+    def best(self) -> MethodResult:
+        return self.results[0]
+
+    @property
+    def tied_with_best(self) -> list[str]:
+        """Methods that the data cannot tell from the best."""
+        return [
+            result.method for result in self.results[1:] if self.verdict_against_best(result) not in (None, "worse")
+        ]
+
+    @property
+    def too_few(self) -> str:
+        """Why nothing is claimed about differences: too few held-out rows; empty if they are enough."""
+        return "" if self.best.evaluation is None else self.best.evaluation.too_few()
+
+    def verdict_against_best(self, result: MethodResult) -> Outcome | None:
+        """What a method is beside the best: "worse", or "tie" where the paired interval includes no difference.
+
+        "cannot tell" on too few rows.
         """
-        from scipy.stats import norm
+        return None if result.against_best is None else result.against_best.verdict(self.metric)
 
-        spread = float(self.error[0]) ** 2 * float(self.n_units[0])
-        needed = spread * ((norm.ppf(0.5 + 0.5 * confidence) + POWER_QUANTILE) / margin) ** 2
-        return math.ceil(needed) if math.isfinite(needed) else 0
+    def result(self, method: str) -> MethodResult:
+        """Returns a method's result by name."""
+        for result in self.results:
+            if result.method == method:
+                return result
+        raise UnknownName.among("method", method, [result.method for result in self.results])
 
-    def take(self, cells: NDArray[Any]) -> PairedLosses:
-        """Returns the chosen cells."""
-        columns = (self.weight, self.n_units, self.first, self.second, self.error)
-        return PairedLosses(*(column[cells] for column in columns))
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draws how far each method is behind the best, with paired intervals; needs `monocal[plot]`.
 
-    def _tail(self, distance: Floats) -> Floats:
-        from scipy.stats import t
+        Arguments:
+            ax: Axes of matplotlib; None makes a new figure.
+        """
+        from monocal.reports.figures import draw_methods
 
-        with np.errstate(divide="ignore", invalid="ignore"):
-            statistic = distance / self.error
-        # forecasts that agree in every row have no error: a distance of 0 proves nothing
-        statistic = np.where(distance == 0.0, 0.0, statistic)
-        p: Floats = np.where(np.isnan(self.error), 1.0, t.sf(statistic, np.maximum(self.n_units - 1, 1)))
-        return p
+        return draw_methods(self, ax)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            **({} if self.late_labels is None else {"late_labels": self.late_labels.as_dict()}),
+            "metric": self.metric,
+            "best": self.best.method,
+            "tied_with_best": self.tied_with_best,
+            "holdout": self.holdout.as_dict(),
+            "methods": [_entry(result) for result in self.results],
+        }
 
 
-def paired_losses(
-    labels: Floats,
-    first: Floats,
-    second: Floats,
-    cells: NDArray[np.integer[Any]] | None = None,
-    n_cells: int = 1,
+def compare(
+    table: TableLike,
+    roles: Roles | None = None,
     *,
-    weights: Floats | None = None,
-    groups: NDArray[Any] | None = None,
-) -> PairedLosses:
-    """Compares the log-loss of two forecasts of the same rows.
+    methods: Sequence[str | Calibrator] | Literal["all"] | None = None,
+    min_count: int = 1,
+    max_size: int | None = None,
+    holdout: float = DEFAULT_SHARE,
+    metric: str = DEFAULT_METRIC,
+    metrics: Sequence[str] | None = None,
+    arguments: Mapping[str, Mapping[str, Any]] | None = None,
+    margin: float = MARGIN,
+    n_bootstrap: int = 200,
+    seed: int = 0,
+    **columns: Unpack[Columns],
+) -> MethodComparison:
+    """Fits several methods on the same older rows and evaluates them on the same recent ones.
+
+    The table is sorted by log-loss, unless another metric is asked for. Differences are paired: both methods see the
+    same resampled rows. Where the interval of a difference includes zero, or the difference is below
+    the margin, the verdict is "tie". A method that cannot be fitted here is listed with the reason.
 
     Arguments:
-        labels: 0.0 or 1.0 per row.
-        first: Probabilities of the reference.
-        second: Of the other.
-        cells: The cell of each row, from 0; None puts all rows into one.
-        n_cells: How many cells there are.
-        weights: How often each row counts.
-        groups: One id per group of rows that are not independent.
+        table: A table with scores, or a prepared log with scores or its folder.
+        roles: Which column is what, as in `monocal.fit`; of a prepared log `label` chooses the task.
+        methods: Names of calibrators, or calibrators with their arguments, as in `monocal.fit`; None means those of
+            this package that take seconds, "all" all that can be fitted. The uncalibrated score is always among them.
+        min_count: Field values with fewer rows count as unseen.
+        max_size: The most values a field may have.
+        holdout: The most recent share of rows, which is evaluated.
+        metric: What to sort by and to call the best: log-loss. A calibration error may be asked for, of which a
+            forecast that tells no rows apart can have the smallest.
+        metrics: Further metrics to report; by default the headline ones.
+        arguments: Name of a method to its constructor arguments. Without any, a method is as `monocal.fit` has it.
+        margin: Differences below this share of the metric are ties.
+        n_bootstrap: Replicates behind an interval.
+        seed: Seed of resampling; a network's own is one of its arguments.
+        columns: In place of roles: `score`, `label`, `group` (which intervals resample) and others.
 
     Example:
-        The second forecast is right, the first a quarter too high.
-
-        >>> random = np.random.default_rng(0)
-        >>> truth = random.uniform(0.02, 0.3, 40_000)
-        >>> labels = (random.random(40_000) < truth).astype(float)
-        >>> found = paired_losses(labels, 1.25 * truth, truth)
-        >>> bool(found.difference[0] < 0.0), bool(found.p_below(0.0)[0] < 0.01), bool(found.p_above(0.0)[0] > 0.9)
-        (True, True, True)
+        >>> from monocal.lab.simulator import simulate_log
+        >>> log = simulate_log(20_000, world="affine").table()
+        >>> found = compare(log, methods=["platt", "beta"], score="pctr", label="click", time="timestamp")
+        >>> found.results[-1].method, found.tied_with_best in (["platt"], ["beta"])
+        ('none', True)
     """
-    n = labels.shape[0]
-    ids = np.zeros(n, dtype=np.int64) if cells is None else np.asarray(cells, dtype=np.int64)
-    w = np.ones(n) if weights is None else weights
-    losses = [log_losses(logit(p), labels) for p in (first, second)]
-    weight: Any = np.bincount(ids, w, n_cells)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = [np.bincount(ids, w * loss, n_cells) / weight for loss in losses]
-    residual: Any = w * (losses[1] - losses[0] - (means[1] - means[0])[ids])
-    owner = ids
-    if groups is not None:
-        # groups may be any ids: one unit per cell and group
-        _, unit = np.unique(np.column_stack([ids, groups]), axis=0, return_inverse=True)
-        unit = unit.ravel()
-        owner = np.zeros(int(unit.max()) + 1, dtype=np.int64)
-        owner[unit] = ids
-        residual = np.bincount(unit, weights=residual)
-    n_units = np.bincount(owner, minlength=n_cells)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = np.bincount(owner, residual**2, n_cells) * n_units / (n_units - 1) / weight**2
-    error = np.where(n_units > 1, np.sqrt(variance), np.nan)
-    return PairedLosses(weight, n_units, means[0], means[1], error)
+    given = columns_of(compare, roles, columns)
+    if metric not in METRICS:
+        raise UnknownName.among("metric", metric, METRICS)
+    named = None if methods is None or list(methods) == ["all"] or methods == "all" else [*methods, UNCALIBRATED]
+    every, not_tried = installed([name for name in OWN if name not in NOT_FAST] if methods is None else CALIBRATORS)
+    chosen = chosen_methods(named or every, arguments or {})
+    uses_fields = any(method.class_tags.uses_features for method in chosen.values())
+    given, said = with_auto_fields(table, given, uses_fields=uses_fields)
+    read = rows_of_one_task(table, given)
+    labels = read.late_labels
+    rows = hold_out(read, holdout, min_count=min_count, max_size=max_size)
+    del read
+    if named is None and not rows.test.fields:
+        chosen = {name: method for name, method in chosen.items() if method.class_tags.features != "required"}
+    options = EvaluationOptions(metrics, n_bootstrap=n_bootstrap, seed=seed)
+    said += [] if named else not_tried
+    found = judge_candidates(rows, list(chosen.values()), options, metric=metric, margin=margin, said=said)
+    return replace(found, late_labels=labels)
+
+
+def installed(names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Returns the methods that can be fitted here, and lines on what the others need.
+
+    Example:
+        >>> installed(["platt", "beta"])
+        (['platt', 'beta'], [])
+    """
+    has_torch = find_spec("torch") is not None
+    missing = [name for name in names if not has_torch and OWN.get(name, "").startswith("monocal.neural")]
+    lines = [f"not tried: {name}, which needs torch: pip install 'monocal[neural]'" for name in missing]
+    return [name for name in names if name not in missing], lines
+
+
+def judge_candidates(
+    rows: HeldOut,
+    methods: Sequence[Calibrator],
+    options: EvaluationOptions,
+    *,
+    metric: str = DEFAULT_METRIC,
+    margin: float = MARGIN,
+    said: Sequence[str] = (),
+) -> MethodComparison:
+    """Fits every method on the older rows and judges it on the newest; arguments as in `compare`.
+
+    Arguments:
+        rows: The rows, cut.
+        methods: Calibrators that stay unfitted, the uncalibrated score among them.
+        options: How to evaluate; the metric that sorts is added.
+        metric: What sorts.
+        margin: Differences below this share of the metric are ties.
+        said: What was said before rows were cut.
+    """
+    shown = rows.shown
+    headline = headline_metrics(has_fields=bool(shown.fields), has_groups=shown.groups is not None)
+    options = replace(options, metrics=list(dict.fromkeys([metric, *(options.metrics or headline)])))
+    results = []
+    with progress("fitting and judging", len(methods), unit="methods") as bar:
+        for method in methods:
+            bar.note(method.name)
+            results.append(_run(method, rows, shown, options))
+            bar.advance(1)
+    told = (*said, rows.holdout.explanation)
+    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, told, margin)
+
+
+def chosen_methods(
+    methods: Sequence[str | Calibrator], arguments: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Calibrator]:
+    """Returns the methods by name, and refuses unknown methods and arguments before anything is read."""
+    found: dict[str, Calibrator] = {}
+    for method in methods:
+        made = calibrator(method, **arguments.get(method.name if isinstance(method, Calibrator) else method, {}))
+        if found.setdefault(made.name, made).get_params() != made.get_params():
+            raise InvalidInput.of(
+                "methods", f"{made.name!r} twice", "each method once", "compare its settings one by one"
+            )
+    for name in arguments:
+        if name not in found:
+            raise UnknownName.among("method of arguments", name, found)
+    return found
+
+
+def rows_of_one_task(table: TableLike, columns: Mapping[str, Any]) -> Table:
+    """Returns the rows of a fit; of a prepared log those of the task that `label` names, by default the first."""
+    log, task = rows_of_fit(table, columns), columns.get("label")
+    if log.features is None:
+        if len(log.scores) > 1:
+            raise InvalidInput.of("tasks", ", ".join(log.scores), "one task at a time", "name its score and its label")
+        return log
+    if task is not None and task not in log.scores:
+        raise UnknownName.among("task", task, log.scores)
+    names = list(log.scores)[:1] if task is None else [task]
+    return replace(log, scores={name: log.scores[name] for name in names})
+
+
+def _run(method: Calibrator, rows: HeldOut, shown: Table, options: EvaluationOptions) -> MethodResult:
+    started = clock.process_time()
+    try:
+        model = fit_log(rows.fit, method)
+    except MonocalError as problem:
+        return MethodResult(method.name, None, clock.process_time() - started, str(problem))
+    seconds = clock.process_time() - started
+    calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
+    (found,) = evaluate_rows(shown, calibrated, options).values()
+    return MethodResult(
+        method.name,
+        found,
+        seconds,
+        setting=", ".join(f"{name}={value}" for name, value in method.changed_params().items()),
+        model=model,
+    )
+
+
+def _ranked(results: list[MethodResult], by: str, margin: float) -> tuple[MethodResult, ...]:
+    def loss(result: MethodResult) -> float:
+        if result.evaluation is None:
+            return np.inf
+        found = result.evaluation.metrics[by].goal.loss(result.evaluation.value(by))
+        return found if np.isfinite(found) else np.finfo(np.float64).max
+
+    def against(reference: Evaluation | None, result: MethodResult) -> Comparison | None:
+        if reference is None or result.evaluation is None or result.evaluation is reference:
+            return None
+        return compare_evaluations(reference, result.evaluation, margin=margin)
+
+    ordered = sorted(results, key=loss)
+    uncalibrated = next(result.evaluation for result in results if result.method == UNCALIBRATED)
+    best = ordered[0].evaluation
+    return tuple(
+        replace(result, against_uncalibrated=against(uncalibrated, result), against_best=against(best, result))
+        for result in ordered
+    )
+
+
+def _entry(result: MethodResult) -> dict[str, Any]:
+    changes = {"against_uncalibrated": result.against_uncalibrated, "against_best": result.against_best}
+    return {
+        "method": result.method,
+        "problem": result.problem,
+        "cpu_seconds": result.cpu_seconds,
+        **result.carry_over,
+        "report": None if result.evaluation is None else result.evaluation.as_dict(),
+        **{name: None if change is None else change.as_dict() for name, change in changes.items()},
+    }

@@ -18,8 +18,8 @@ from monocal.metrics.resample import check_confidence, check_replicates
 from monocal.tables.result import Tabular
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare import Comparison
     from monocal.evaluation.fields import FieldTable, SeenBand
+    from monocal.evaluation.paired import Comparison
 
 
 NO_ROWS = "resampling needs all rows in one place"
@@ -116,7 +116,7 @@ class Evaluation(Tabular):
     @cached_property
     def change(self) -> Comparison | None:
         """Paired differences to the score before calibration; None if this is that score, or without intervals."""
-        from monocal.evaluation.compare import Comparison
+        from monocal.evaluation.paired import Comparison
 
         return None if self.before is None or self.forecast is None else Comparison(self.before, self)
 

@@ -1,33 +1,31 @@
-"""From a table to evaluations of each task, before and after calibration; and a fit that is evaluated on later rows."""
+"""From a table to evaluations of each task, before and after calibration."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Unpack, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import Calibrator, calibrator
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
-from monocal.core.reduce import Reducer
 from monocal.core.scores import Floats
 from monocal.evaluation.cells import dispersion_of
 from monocal.evaluation.evaluate import evaluate_forecast, forecast_of, headline_metrics
 from monocal.evaluation.fields import by_times_seen, field_tables
 from monocal.evaluation.result import Evaluation, EvaluationOptions
+from monocal.evaluation.verdict import quality_checks
 from monocal.metrics import Forecast
 from monocal.models.facts import known_delays, times_seen, warn_about_fitted
-from monocal.models.fit import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model
 from monocal.tables.late_labels import LateLabels
 from monocal.tables.result import Tabular
 from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike, open_table
-from monocal.tables.split import DEFAULT_SHARE, Holdout, binned, hold_out
-from monocal.tables.table import Table, rows_of_fit
+from monocal.tables.split import binned
+from monocal.tables.table import Table
 
 BEFORE, AFTER = "before", "after"
 
@@ -177,6 +175,7 @@ class TableEvaluation(Tabular):
                         name: {stage: found.by[name].as_dict() for stage, found in evaluation.stages.items()}
                         for name in evaluation.by
                     },
+                    "checks": [asdict(check) for check in quality_checks(evaluation)],
                     "new_and_rare_values": {
                         name: [band.as_dict() for band in bands] for name, bands in evaluation.times_seen.items()
                     },
@@ -261,100 +260,3 @@ def rows_seen(model: Model, ids: Ids) -> dict[str, NDArray[np.int64]]:
     """
     found = dict(zip(model.field_names, times_seen(model.value_counts, ids), strict=False))
     return {name: found[name] for name in model.vocabulary.category_names if name in found}
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class FitResult(Tabular):
-    """A model with the evidence for it.
-
-    Attributes:
-        model: The model; its `info["holdout"]` keeps the headline numbers.
-        holdout: How rows were split, in words and numbers.
-        evaluation: The evaluation of the held-out rows; without tasks if nothing was held out.
-    """
-
-    model: Model
-    holdout: Holdout
-    evaluation: TableEvaluation
-
-    @property
-    def tasks(self) -> Mapping[str, Evaluation]:
-        """Task to its evaluation on the held-out rows."""
-        return self.evaluation.tasks
-
-    def __repr__(self) -> str:
-        return f"FitResult of {self.model!r}: {self.holdout.explanation}"
-
-    def _columns(self) -> dict[str, list[Any]]:
-        return self.evaluation._columns()
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"holdout": self.holdout.as_dict(), **self.evaluation.as_dict()}
-
-
-def fit_and_evaluate(
-    table: TableLike,
-    roles: Roles | None = None,
-    *,
-    method: str | Calibrator = DEFAULT_METHOD,
-    min_count: int = 1,
-    max_size: int | None = None,
-    holdout: float = DEFAULT_SHARE,
-    refit: bool = False,
-    n_bootstrap: int = 200,
-    seed: int = 0,
-    team: Reducer | None = None,
-    n_shards: int | None = None,
-    **columns: Unpack[Columns],
-) -> FitResult:
-    """Fits on the older rows and evaluates on the most recent ones, which the fit has not seen.
-
-    Arguments:
-        table: A table with scores, or a prepared log with scores or its folder. A log that knows its parts is fitted
-            on "calibration" and evaluated on "test".
-        roles: Which column is what, as in `monocal.fit`.
-        method: Name of the calibrator, or one with its arguments, as in `monocal.fit`.
-        min_count: Field values with fewer rows count as unseen.
-        max_size: The most values a field may have.
-        holdout: The most recent share of rows, which is evaluated; 0 fits on all rows and evaluates nothing.
-        refit: Whether to fit once more on all rows afterwards. The numbers then belong to the first fit.
-        n_bootstrap: Replicates behind an interval.
-        seed: Seed of resampling; a network's own is given as `method=monocal.Umc(seed=5)`.
-        team: Who fits together, see `fit_log`; only the first member evaluates.
-        n_shards: Into how many shards the rows are dealt.
-        columns: In place of roles: `score`, `label`, `group` (so that intervals resample users) and others.
-
-    Example:
-        >>> from monocal.lab.simulator import simulate_log
-        >>> log = simulate_log(20_000, world="affine").table()
-        >>> found = fit_and_evaluate(log, method="platt", score="pctr", label="click", time="timestamp")
-        >>> found.tasks["click"].change.verdict("log_loss"), found.holdout.n_test
-        ('better', 4000)
-    """
-    chosen = calibrator(method)
-    read = rows_of_fit(table, columns_of(fit_and_evaluate, roles, columns, chosen))
-    labels = read.late_labels
-    rows = hold_out(read, holdout, min_count=min_count, max_size=max_size, keep_all=refit)
-    del read  # the parts above have its ids; a second copy of all of them would stay during the fit
-
-    model, found = fit_log(rows.fit, chosen, team=team, n_shards=n_shards), {}
-    if rows.holdout.n_test and (team is None or team.rank == 0 or refit):
-        calibrated = model.predict_ids(rows.features, rows.test.scores, rows.test.rates)
-        found = evaluate_rows(rows.shown, calibrated, EvaluationOptions(n_bootstrap=n_bootstrap, seed=seed))
-        if rows.all_rows is not None and refit:
-            model = fit_log(rows.all_rows(), chosen, team=team, n_shards=n_shards)
-        facts = {**rows.holdout.as_dict(), "refitted": refit, "metrics": _headline(found)}
-        model = replace(model, info={**model.info, "holdout": facts})
-    return FitResult(model, rows.holdout, TableEvaluation(found, rows.holdout.n_test, labels))
-
-
-def _headline(tasks: Mapping[str, Evaluation]) -> dict[str, Any]:
-    return {
-        task: {
-            name: {"before": evaluation.stages["before"].value(name), "after": evaluation.value(name)}
-            for name in evaluation.names
-            if not evaluation.stages["before"].reason(name)
-        }
-        for task, evaluation in tasks.items()
-    }

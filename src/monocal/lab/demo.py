@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_folder
 from monocal.core.scores import sigmoid
-from monocal.evaluation.compare_methods import MethodComparison, compare_methods
+from monocal.evaluation.compare import MethodComparison, compare
 from monocal.lab.lead import Lead, explain_lead
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.lab.simulator import Compose, ConditionalMonotone, Field, World, simulate_log
 from monocal.models import Model
-from monocal.reports import write_report
+from monocal.reports import report as write_report
 from monocal.tables.roles import Roles
 
 TRAINING_SHARE = 0.6
@@ -175,7 +175,7 @@ def run_demo(
     test, test_log = table.slice(cut), folder / "test.parquet"
     _write(table, folder / "scored.parquet")
     _write(test, test_log)
-    comparison = compare_methods(
+    comparison = compare(
         folder / "scored.parquet",
         methods=methods,
         score=_SCORE,

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from monocal.core.numbers import percent, ratio, significant
 from monocal.core.scores import Floats
 from monocal.evaluation.cells import Cells, sum_cells
-from monocal.evaluation.compare import compare
-from monocal.evaluation.compare_methods import MethodComparison
+from monocal.evaluation.compare import MethodComparison
+from monocal.evaluation.paired import compare_evaluations
 from monocal.evaluation.stats import Spread, spread_of
 
 N_BANDS = 10
@@ -119,7 +119,7 @@ def explain_lead(
     return Lead(
         method,
         other,
-        compare(first, second).describe("log_loss"),
+        compare_evaluations(first, second).describe("log_loss"),
         chosen,
         after.relative_error,
         before.relative_error,

@@ -39,6 +39,8 @@ def fit(
 ) -> Model:
     """Fits one calibrator per task on all rows of a table and returns a model that can be saved and served.
 
+    Of a ranked log these are all rows that its ranker was not trained on.
+
     Arguments:
         table: A Parquet or CSV path, a data frame with the Arrow C stream interface, or the folder of a ranked log,
             whose ranker's embeddings are handed over as well.
@@ -58,11 +60,18 @@ def fit(
     chosen = calibrator(method)
     given = columns_of(fit, roles, columns, chosen)
     given, _ = with_auto_fields(table, given, uses_fields=chosen.class_tags.uses_features)
-    rows = rows_of_fit(table, given)
-    if rows.features is None:
-        # columns of fields would stay during the fit beside their ids
-        rows = rows.encoded(min_count=min_count, max_size=max_size)
+    rows = rows_to_fit(table, given, min_count=min_count, max_size=max_size)
     return fit_log(rows, chosen, embeddings=frozen_embeddings)
+
+
+def rows_to_fit(
+    table: TableLike, columns: Mapping[str, Any], *, min_count: int = 1, max_size: int | None = None
+) -> Table:
+    """Returns all rows of a table as ids; of a ranked log those that its ranker was not trained on."""
+    rows = rows_of_fit(table, columns)
+    if {"calibration", "test"} <= set(rows.parts):
+        return rows.take(slice(rows.parts["calibration"][0], rows.parts["test"][1]))
+    return rows if rows.features is not None else rows.encoded(min_count=min_count, max_size=max_size)
 
 
 def fit_log(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import Floats
-from monocal.evaluation.compare import PairedLosses, paired_losses
+from monocal.evaluation.paired import PairedLosses, paired_losses
 from monocal.evaluation.result import too_few_to_compare
 from monocal.evaluation.stats import joint_discoveries
 from monocal.models.artefact import load_model

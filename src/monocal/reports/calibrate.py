@@ -17,11 +17,12 @@ from monocal.calibrators import Calibrator
 from monocal.core.errors import MonocalError
 from monocal.core.folder import FolderFormat
 from monocal.core.numbers import percent, ratio
-from monocal.evaluation.compare_methods import (
+from monocal.evaluation.compare import (
     UNCALIBRATED,
     MethodComparison,
     MethodResult,
     chosen_methods,
+    installed,
     judge_candidates,
     rows_of_one_task,
 )
@@ -31,7 +32,7 @@ from monocal.models.artefact import save_model
 from monocal.models.facts import share_fitted
 from monocal.models.fit import fit_log
 from monocal.models.model import Model
-from monocal.reports.page import write_report
+from monocal.reports.page import report
 from monocal.tables.checks import (
     Doubt,
     DoubtWarning,
@@ -100,7 +101,7 @@ class Calibration(Tabular):
             options: See `monocal.report`: `title`, `command` and others.
         """
         given = {"title": str(self.verdict).partition(":")[0], "note": self.table.holdout.explanation} | options
-        return write_report(self._judged()[0], self.judged, path, limits=self.limits, **given)
+        return report(self._judged()[0], self.judged, path, limits=self.limits, **given)
 
     def save(self, folder: str | Path, **options: Any) -> Path:
         """Writes `verdict.json`, `report.html` (with `monocal[report]`) and, if it ships, `model`; whole or not at all.
@@ -185,8 +186,7 @@ def calibrate(
     """
     limits = Limits(pcoc, mfrce)
     given = {"fields": AUTO, **columns_of(calibrate, roles, columns)}
-    missing = [] if methods is not None or find_spec("torch") is not None else [CANDIDATES[-1]]
-    wanted = [name for name in CANDIDATES if name not in missing] if methods is None else methods
+    wanted, not_tried = installed(CANDIDATES) if methods is None else (methods, [])
     chosen = list(chosen_methods([*wanted, UNCALIBRATED], {}).values())
     uses_fields = any(method.class_tags.uses_features for method in chosen)
     given, said = with_auto_fields(table, given, uses_fields=uses_fields)
@@ -196,8 +196,7 @@ def calibrate(
         rows = hold_out(read, holdout, min_count=min_count, max_size=max_size, keep_all=True)
     doubts = [*doubts_about_scores(read), *doubts_about_fields(rows.fit)]
     warn_about(doubt for doubt in doubts if doubt.kind == "field_names_rows")
-    said += [f"not tried: {name}, which needs torch: pip install 'monocal[neural]'" for name in missing]
-    compared = judge_candidates(rows, chosen, EvaluationOptions(seed=seed), said=said)
+    compared = judge_candidates(rows, chosen, EvaluationOptions(seed=seed), said=[*said, *not_tried])
     compared = replace(compared, late_labels=read.late_labels)
     (labels,) = (read.labels[task] for task in read.scores)
     data = _label_checks(np.asarray(labels), "".join(each.text for each in doubts if each.kind == "label_missing"))

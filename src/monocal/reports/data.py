@@ -389,5 +389,5 @@ def _python(model: Any, table: Any, given: Mapping[str, Any]) -> str:
         "'report.html'",
         *(f"{name}={value!r}" for name, value in given.items() if value != usual.get(name)),
     ]
-    call = "\n".join(["write_report(", *(f"    {argument}," for argument in arguments), ")"])
-    return f"from monocal.reports import write_report\n\n{call}"
+    call = "\n".join(["report(", *(f"    {argument}," for argument in arguments), ")"])
+    return f"from monocal.reports import report\n\n{call}"

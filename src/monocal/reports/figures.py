@@ -27,8 +27,8 @@ from monocal.reports.reliability import (
 )
 
 if TYPE_CHECKING:
-    from monocal.evaluation.compare import Comparison
-    from monocal.evaluation.compare_methods import MethodComparison
+    from monocal.evaluation.compare import MethodComparison
+    from monocal.evaluation.paired import Comparison
     from monocal.evaluation.result import Evaluation
     from monocal.models.model import Model
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from monocal.core import __version__, numbers
 from monocal.core.files import atomic_file, check_output, output_file
-from monocal.evaluation.compare import MARGIN
+from monocal.evaluation.paired import MARGIN
 from monocal.evaluation.result import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
@@ -35,7 +35,7 @@ VALUES_PER_FIELD = (40, 20, 10, 5, 0)
 _GATE_ORDER = {"worse": 0, "better": 1, "tie": 2}
 
 
-def write_report(model: Model | str | Path, table: TableLike | Table, path: str | Path, **options: Any) -> Path:
+def report(model: Model | str | Path, table: TableLike | Table, path: str | Path, **options: Any) -> Path:
     """Measures a model on a table and writes the report as one HTML file, atomically.
 
     The file needs no network and no other file, works without JavaScript, and is at most 600 KB: a report with very
@@ -53,7 +53,7 @@ def write_report(model: Model | str | Path, table: TableLike | Table, path: str 
         >>> log = monocal.simulate_log(4_000, seed=1).table()
         >>> model = monocal.fit(log.slice(0, 2_000), method="platt", score="pctr", label="click")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     written = write_report(model, log.slice(2_000), folder + "/report.html", fields=["device"])
+        ...     written = report(model, log.slice(2_000), folder + "/report.html", fields=["device"])
         ...     written.name, written.stat().st_size < LARGEST_BYTES
         ('report.html', True)
     """

@@ -11,8 +11,8 @@ import numpy as np
 
 from monocal.core.numbers import percent, signed_percent
 from monocal.core.scores import Floats
-from monocal.evaluation.compare import Verdict
 from monocal.evaluation.fields import FieldErrors
+from monocal.evaluation.paired import Outcome
 from monocal.evaluation.result import Evaluation
 from monocal.reports.drift import Drift, DriftLine
 
@@ -93,7 +93,7 @@ def headline(metrics: Evaluation, fields: Sequence[FieldResult], *, failed: bool
     )
 
 
-def change_verdict(metrics: Evaluation, name: str) -> Verdict | Literal[""]:
+def change_verdict(metrics: Evaluation, name: str) -> Outcome | Literal[""]:
     """Returns what calibration did to a metric, by its goal; empty where that is undefined."""
     change = metrics.change
     return change.verdict(name) if change is not None and math.isfinite(change.difference(name)) else ""

@@ -53,7 +53,7 @@ def hold_out_recent(
 
     Arguments:
         n_rows: How many rows there are, in time order.
-        share: The share that is held out; 0 holds out nothing.
+        share: The share that is held out.
         times: When each row happened, rising; None takes the rows' order for time.
         time_column: Its name, for the explanation.
         is_clock: The times are microseconds since 1970 and can be shown as dates.
@@ -63,12 +63,10 @@ def hold_out_recent(
         Holdout(n_fit=6, n_test=4,
                 explanation='split by time: fitted on 6 rows with day 1 to 2, held out the 4 rows from 3 on')
     """
-    if not 0.0 <= share < 1.0:
-        raise InvalidInput.of("holdout", share, "a share in [0, 1)", "use 0.2 for the most recent fifth, 0 for none")
-    if share == 0.0:
-        return Holdout(n_rows, 0, f"fitted on all {n_rows:,} rows; nothing was held out to judge the fit")
+    if not 0.0 < share < 1.0:
+        raise InvalidInput.of("holdout", share, "a share in (0, 1)", "use 0.2 for the most recent fifth")
     if n_rows < 2:
-        raise InvalidInput.of("table", f"{n_rows} rows", "rows to fit and rows to judge", "use holdout=0")
+        raise InvalidInput.of("table", f"{n_rows} rows", "rows to fit and rows to judge", "hand over more rows")
     cut = min(max(n_rows - round(n_rows * share), 1), n_rows - 1)
     if times is None:
         return Holdout(
@@ -141,7 +139,7 @@ def hold_out(
 
     Arguments:
         rows: Rows in time order.
-        share: The share that is held out; 0 holds out nothing.
+        share: The share that is held out.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         keep_all: Whether `all_rows` will be asked for. Without it the result does not hold on to rows that were read,
@@ -161,7 +159,7 @@ def _cut_rows(rows: Table, share: float, limits: dict[str, Any], keep_all: bool)
     firsts = np.flatnonzero(np.diff(units, prepend=-1))
     times = None if rows.times is None else rows.times[firsts]
     cut = hold_out_recent(firsts.size, share, times=times, time_column=rows.roles.time, is_clock=rows.has_dates)
-    first_test = int(firsts[cut.n_fit]) if cut.n_test else rows.n_rows
+    first_test = int(firsts[cut.n_fit])
     fitted = rows.take(slice(0, first_test)).encoded(**limits)
     # a slice would be a view, and hold on to all rows
     test = rows.take(slice(first_test, None) if keep_all else np.arange(first_test, rows.n_rows))

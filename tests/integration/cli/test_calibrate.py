@@ -29,7 +29,7 @@ def test_a_log_becomes_a_verdict_a_model_and_a_report(monocal_command, log_file,
     assert {check["result"] for check in saved["checks"]} == {"passed"}
     assert "SHIP wide_logistic" in (box / "report.html").read_text()
     fields = ["--fields", "user_id,site_id,ad_id,country,hour,position,device"]
-    fitted = ("fit", log_file, *COLUMNS, *fields, "--method", "wide_logistic", "--holdout", "0")
+    fitted = ("fit", log_file, *COLUMNS, *fields, "--method", "wide_logistic")
     monocal_command(*fitted, "--out", tmp_path / "m")
     assert monocal.load(box / "model").fingerprint == monocal.load(tmp_path / "m").fingerprint
 

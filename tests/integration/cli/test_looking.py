@@ -1,8 +1,5 @@
 """monocal inspect, methods and metrics; and every table and text within a terminal of 80 columns."""
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from monocal.calibrators import CALIBRATORS
 from monocal.metrics import METRICS
 
@@ -63,13 +60,8 @@ def test_methods_and_metrics_explain_themselves(monocal_command):
     assert "did you mean 'ece'?" in monocal_command("metrics", "ecce").err
 
 
-def test_tables_fit_without_breaking_a_number(monocal_command, model_folder, log_file, tmp_path):
-    frame = pq.read_table(log_file)
-    numbered = frame.append_column("user_number", pa.array(range(frame.num_rows)))
-    pq.write_table(numbered, tmp_path / "log.parquet")
-    fitting = ("--numeric", "user_number", "--method", "wide_logistic", "--out", tmp_path / "model")
+def test_tables_fit_without_breaking_a_number(monocal_command, model_folder, log_file):
     commands = [
-        ("fit", tmp_path / "log.parquet", *COLUMNS, *fitting),
         ("compare", log_file, *COLUMNS, "--methods", "platt,wide_logistic,confcalib", "--group", "user_id"),
         ("evaluate", model_folder, log_file, "--by", "device", "--group", "user_id", "--metrics", "all"),
     ]

@@ -109,7 +109,7 @@ def test_functions_that_write_refuse_alike(model_folder, here):
     for write in (
         lambda place: model.save(place),
         lambda place: monocal.apply(model, ABSENT, place + ".parquet"),
-        lambda place: monocal.write_report(model, ABSENT, place),
+        lambda place: monocal.report(model, ABSENT, place),
         lambda place: promote("absent", place),
         lambda place: refresh(model_folder, ABSENT, out=place),
         lambda place: watch(model, ABSENT, time="timestamp", state=place),

@@ -43,10 +43,9 @@ def test_a_terminal_shows_a_bar_with_rate_and_time_left(start_monocal, model_fol
 
 def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, log_file, tmp_path):
     ended = monocal_process(
-        *("fit", log_file, "--score", "pctr", "--label", "click", "--method", "platt"),
-        *("--out", tmp_path / "m", "--json"),
+        *("compare", log_file, "--score", "pctr", "--label", "click", "--methods", "platt", "--json"),
     )
     assert ended.code == 0
-    assert json.loads(ended.out)["tasks"]["click"]["change"]["log_loss"]["verdict"] == "better"
+    assert json.loads(ended.out)["best"] == "platt"
     assert ended.err.startswith("split by row order")
     assert "\x1b" not in ended.out + ended.err

@@ -14,7 +14,7 @@ import pytest
 
 import monocal
 from monocal.lab.simulator import TASKS
-from monocal.reports import write_report
+from monocal.reports import report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DEADLINE_SECONDS = 180.0
@@ -170,12 +170,12 @@ def reports(tmp_path_factory):
     fields = ["site_id", "device", "position", "hour"]
     old, new = log.slice(0, 12_000), log.slice(12_000)
     model = monocal.fit(old, method="umc", score="pctr", label="click", fields=fields, numeric=["price"])
-    found = {"one task": write_report(model, new, folder / "umc.html", value="bid", **columns)}
+    found = {"one task": report(model, new, folder / "umc.html", value="bid", **columns)}
     log = monocal.simulate_log(8_000, world="multitask", seed=5)
     fields, log = list(log.field_names[1:4]), log.table()
     tasks = {name: (name, TASKS[name].score) for name in ("click", "effective_view", "long_view")}
     several = monocal.fit(log.slice(0, 4_000), method="wide_logistic", tasks=tasks, fields=fields)
-    found["tasks"] = write_report(several, log.slice(4_000), folder / "tasks.html", **columns)
+    found["tasks"] = report(several, log.slice(4_000), folder / "tasks.html", **columns)
     return found
 
 

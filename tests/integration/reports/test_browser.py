@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.reports import write_report
+from monocal.reports import report
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
 pytestmark = [pytest.mark.browser, pytest.mark.filterwarnings("ignore:the model was fitted on about")]
@@ -121,7 +121,7 @@ def test_a_hostile_value_is_only_text(page, tmp_path):
     site = np.where(np.arange(4_000) % 3 == 0, hostile, "plain")
     table = {"pctr": log["pctr"].to_numpy(), "click": log["click"].to_numpy(), hostile: site}
     model = monocal.fit(table, method="wide_logistic", score="pctr", label="click", fields=[hostile])
-    path = write_report(model, table, tmp_path / "hostile.html", title=hostile, n_bootstrap=2, n_floor=2)
+    path = report(model, table, tmp_path / "hostile.html", title=hostile, n_bootstrap=2, n_floor=2)
     page.open(path.as_uri())
     assert run(page, "return window.harmed") is None
     assert page.messages == []

@@ -14,7 +14,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.reports import build_report, page, write_report
+from monocal.reports import build_report, page, report
 from monocal.reports.page import LARGEST_BYTES, render
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
@@ -123,7 +123,7 @@ def test_a_report_is_small_even_with_many_fields_and_tasks(tmp_path):
         table[task] = (rng.random(n) < table[f"p_{task}"] ** 1.2).astype(int)
         tasks[task] = (task, f"p_{task}")
     model = monocal.fit(table, method="platt", tasks=tasks, fields=names)
-    path = write_report(model, table, tmp_path / "many.html", **QUICK)
+    path = report(model, table, tmp_path / "many.html", **QUICK)
     assert 300_000 < path.stat().st_size <= LARGEST_BYTES == 600_000
 
 
@@ -132,7 +132,7 @@ def test_the_same_model_rows_and_seed_give_the_same_bytes_by_the_lines_on_the_pa
     monkeypatch.chdir(tmp_path)
     model.save("model")
     pq.write_table(table, "test.parquet")
-    first = write_report("model", "test.parquet", "first.html", time="timestamp", fields=["device"], **QUICK)
+    first = report("model", "test.parquet", "first.html", time="timestamp", fields=["device"], **QUICK)
     data = build_report("model", "test.parquet", time="timestamp", fields=["device"], **QUICK)
     exec(data.provenance.reproduce, {})
     assert (tmp_path / "report.html").read_bytes() == first.read_bytes()
@@ -181,7 +181,7 @@ def test_without_jinja2_nothing_is_measured_and_the_extra_is_named(small, tmp_pa
     monkeypatch.setitem(sys.modules, "jinja2", None)
     page._templates.cache_clear()
     with pytest.raises(ModuleNotFoundError, match=r'Hint: pip install "monocal\[report\]"'):
-        write_report("no model", small[1], tmp_path / "report.html")
+        report("no model", small[1], tmp_path / "report.html")
 
 
 AWKWARD = {

@@ -66,7 +66,7 @@ def test_a_foreign_method_is_fitted_saved_loaded_and_compared_by_name(foreign, t
     model.save(tmp_path / "model")
     before = model.predict(log)
     assert (monocal.load(tmp_path / "model").predict(log) == before).all()
-    found = monocal.compare_methods(log, methods=["halving", "platt"], time="timestamp", n_bootstrap=20, **ROLES)
+    found = monocal.compare(log, methods=["halving", "platt"], time="timestamp", n_bootstrap=20, **ROLES)
     assert found.result("halving").evaluation is not None
 
 

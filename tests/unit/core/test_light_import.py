@@ -17,7 +17,7 @@ def test_import_monocal_loads_nothing_heavy():
 
 
 def test_plots_load_matplotlib_when_they_are_drawn():
-    assert "matplotlib" not in loaded_after("import monocal; monocal.CalibrationDisplay; monocal.write_report")
+    assert "matplotlib" not in loaded_after("import monocal; monocal.CalibrationDisplay; monocal.report")
 
 
 @pytest.mark.parametrize("code", ["import monocal; monocal.methods()", "import monocal; monocal.calibrator('platt')"])

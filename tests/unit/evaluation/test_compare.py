@@ -1,114 +1,91 @@
-"""Paired differences find what separate intervals hide."""
+"""Several methods on the same rows."""
 
-import numpy as np
 import pytest
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.core.errors import UnknownName
 from monocal.evaluation.compare import compare
-from monocal.evaluation.evaluate import evaluate
+from monocal.evaluation.table import evaluate_table
+from monocal.lab.simulator import simulate_log
+from monocal.models.fit import fit
+
+LOG = simulate_log(20_000, world="affine").table()
+COLUMNS = {"score": "pctr", "label": "click", "time": "timestamp"}
 
 
-@pytest.fixture(scope="module")
-def log():
-    rng = np.random.default_rng(0)
-    truth = rng.beta(2.0, 18.0, 20_000)
-    return (rng.random(20_000) < truth).astype(float), truth
+def test_reports_equal_those_of_a_single_fit():
+    found = compare(LOG, methods=["platt"], **COLUMNS)
+    cut = found.holdout.n_fit
+    model = fit(LOG.slice(0, cut), method="platt", **COLUMNS)
+    alone = evaluate_table(LOG.slice(cut), model=model).tasks["click"]
+    assert found.result("platt").evaluation.value("log_loss") == alone.value("log_loss")
+    assert found.result("none").evaluation.value("log_loss") == pytest.approx(alone.before.value("log_loss"))
+    assert [result.method for result in found.results] == ["platt", "none"]
+    assert found.verdict_against_best(found.best) is None
+    assert found.verdict_against_best(found.result("none")) == "worse"
 
 
-def test_a_small_improvement_is_seen_although_intervals_overlap(log):
-    labels, truth = log
-    first, second = (evaluate(labels, p, metrics=["log_loss"]) for p in (truth**1.06, truth))
-    result = compare(first, second)
-    assert first.interval("log_loss").low < second.interval("log_loss").high
-    assert result.verdict("log_loss") == "better"
-    assert compare(second, first).verdict("log_loss") == "worse"
-    low, high = result.interval("log_loss")
-    assert low < result.difference("log_loss") < high < 0.0
+def test_calibrated_scores_tie_with_what_leaves_them_alone():
+    log = simulate_log(20_000, world="calibrated").table()
+    found = compare(log, methods=["platt"], metric="log_loss", **COLUMNS)
+    assert found.tied_with_best == [found.results[1].method]
 
 
-def test_equal_forecasts_tie(log):
-    labels, truth = log
-    result = compare(evaluate(labels, truth, n_bootstrap=40), evaluate(labels, truth, n_bootstrap=40))
-    assert {entry["verdict"] for entry in result.as_dict().values()} == {"tie"}
-    with pytest.raises(UnknownName, match="did you mean 'ece'"):
-        result.verdict("ecee")
+def test_unknown_names_are_refused_before_anything_is_fitted():
+    with pytest.raises(UnknownName, match="did you mean 'platt'"):
+        compare(LOG, methods=["plat"], **COLUMNS)
+    with pytest.raises(UnknownName, match="method of arguments: got 'beta'"):
+        compare(LOG, methods=["platt"], arguments={"beta": {}}, **COLUMNS)
+    with pytest.raises(UnknownName, match="method: got 'beta'; expected one of"):
+        compare(LOG, methods=["platt"], **COLUMNS).result("beta")
 
 
-def test_pcoc_is_judged_by_its_distance_from_one(log):
-    labels, truth = log
-    high, low, right = (evaluate(labels, factor * truth, metrics=["pcoc"]) for factor in (1.2, 0.8, 1.0))
-    assert compare(high, right).verdict("pcoc") == "better"
-    assert compare(low, right).verdict("pcoc") == "better"
-    assert compare(right, low).verdict("pcoc") == "worse"
-    both = compare(low, right)
-    assert both.difference("pcoc") == pytest.approx(abs(right.value("pcoc") - 1.0) - abs(low.value("pcoc") - 1.0))
-    # interval and verdict are about the same quantity
-    assert both.interval("pcoc").low < both.difference("pcoc") < both.interval("pcoc").high < 0.0
+def test_of_a_prepared_log_one_task_is_compared():
+    from monocal.tables.roles import Roles
+    from monocal.tables.table import Table
+
+    table = simulate_log(4_000, world="multitask").table()
+    tasks = {"click": ("click", "pctr"), "view": ("long_view", "plv")}
+    log = Table.read(table, Roles(tasks=tasks, time="timestamp")).encoded()
+    one, other = compare(log, methods=["platt"]), compare(log, methods=["platt"], label="view")
+    labels = [found.best.evaluation.forecast.labels.mean() for found in (one, other)]
+    assert labels[0] > labels[1]
+    with pytest.raises(UnknownName, match="task: got 'views'; expected one of click, view"):
+        compare(log, methods=["platt"], label="views")
 
 
-def test_a_difference_that_nobody_would_pay_for_is_a_tie(log):
-    labels, truth = log
-    before, after = evaluate(labels, 1.2 * truth), evaluate(labels, truth)
-    size = abs(compare(before, after).size("log_loss"))
-    assert compare(before, after).verdict("log_loss") == "better"
-    assert compare(before, after, margin=1.1 * size).verdict("log_loss") == "tie"
-    assert compare(before, after, margin=0.9 * size).verdict("log_loss") == "better"
-    # a shift of a few parts in a million is paired so well that its interval excludes zero
-    hardly = compare(before, evaluate(labels, 1.2 * truth * (1 - 2e-6)))
-    assert hardly.interval("log_loss").high < 0.0
-    assert hardly.verdict("log_loss") == "tie"
-    with pytest.raises(InvalidInput, match="margin: got 1.5; expected a share"):
-        compare(before, after, margin=1.5)
+def test_a_result_has_the_model_that_was_judged():
+    found = compare(LOG, methods=["platt", "per_segment"], n_bootstrap=20, **COLUMNS)
+    cut = found.holdout.n_fit
+    model = found.result("platt").model
+    assert (model.predict(LOG.slice(cut)) == found.result("platt").evaluation.forecast.probabilities).all()
+    assert (model.predict(LOG) == fit(LOG.slice(0, cut), method="platt", **COLUMNS).predict(LOG)).all()
+    assert found.result("per_segment").model is None
 
 
-def test_a_verdict_names_its_size(log):
-    labels, truth = log
-    found = compare(evaluate(labels, 1.2 * truth), evaluate(labels, truth))
-    share = 1 - found.second.value("ece") / found.first.value("ece")
-    assert found.describe("ece") == f"better by {100 * share:.1f} %"
-    assert found.describe("pcoc").startswith("better by 0.1")
-    assert found.describe("auc") == "tie"
-    assert found.as_dict()["ece"]["size"] == pytest.approx(-share)
-    assert next(line for line in str(found).splitlines() if line.startswith("ece")).endswith("better")
-
-
-def test_ranking_metrics_want_more(log):
-    labels, truth = log
-    noise = np.random.default_rng(2).normal(0.0, 0.05, truth.shape)
-    blurred = np.clip(truth + noise, 0.0, 1.0)
-    first, second = (evaluate(labels, p, metrics=["auc"], n_bootstrap=40) for p in (blurred, truth))
-    assert compare(first, second).verdict("auc") == "better"
-
-
-def test_other_rows_are_refused(log):
-    labels, truth = log
-    first = evaluate(labels, truth)
-    with pytest.raises(
-        InvalidInput, match="second: got an evaluation with other labels; expected two forecasts of the same"
-    ):
-        compare(first, evaluate(1.0 - labels, truth))
-    with pytest.raises(InvalidInput, match="an evaluation with other weights"):
-        compare(first, evaluate(labels, truth, weights=np.ones_like(truth)))
-    with pytest.raises(InvalidInput, match="second: got seed 1 and n_bootstrap 200; expected those of the first"):
-        compare(first, evaluate(labels, truth, seed=1))
+def test_a_constant_forecast_is_not_the_best():
+    """It has the smallest calibration error and tells no rows apart."""
+    log = simulate_log(20_000, world="default").table()
+    constant = calibrator("histogram", n_bins=1)
+    columns = {"fields": ["site_id", "device"], "n_bootstrap": 50, **COLUMNS}
+    found = compare(log, methods=[constant, "platt"], **columns)
+    errors = {result.method: result.evaluation.value("ece") for result in found.results}
+    assert min(errors, key=errors.__getitem__) == "histogram"
+    assert found.metric == "log_loss"
+    assert found.best.method == "platt"
+    assert found.verdict_against_best(found.result("histogram")) == "worse"
+    by_error = compare(log, methods=[constant, "platt"], metric="ece", **columns)
+    assert by_error.best.method == "histogram"
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_positive", "verdict"),
-    [(24, 12, "cannot tell"), (49, 25, "cannot tell"), (60, 19, "cannot tell"), (50, 25, "better")],
+    "method",
+    sorted({"wide_logistic", *CALIBRATORS} - {"umc", "fac", "sbcr", "desc", "mcnet", "adacalib", "umc_concat"}),
 )
-def test_on_too_few_rows_nothing_is_claimed(n_rows, n_positive, verdict):
-    labels = np.arange(n_rows) < n_positive
-    better = np.where(labels, 0.8, 0.2)
-    found = compare(evaluate(labels, np.full(n_rows, 0.5)), evaluate(labels, better))
-    assert found.verdict("log_loss") == verdict
-    assert bool(found.too_few) == (verdict == "cannot tell")
-    if found.too_few:
-        assert found.describe("log_loss") == "cannot tell"
-
-
-def test_many_rows_of_few_users_are_few_observations():
-    labels = np.arange(4_000) % 2
-    first, second = (evaluate(labels, np.where(labels, p, 1.0 - p), groups=np.arange(4_000) % 49) for p in (0.5, 0.8))
-    assert compare(first, second).verdict("log_loss") == "cannot tell"
-    assert compare(first, second).too_few.startswith("49 groups")
+def test_settings_are_those_of_a_fit(method):
+    """The same name stands for the same arguments in both; networks are left out for their time."""
+    columns = {"fields": ["site_id"], **COLUMNS}
+    log = LOG.slice(0, 5_000)
+    found = compare(log, methods=[method], n_bootstrap=10, **columns).result(method)
+    alone = fit(log.slice(0, found.model.info["n_rows"]), method=method, **columns)
+    assert (found.model.predict(log) == alone.predict(log)).all()

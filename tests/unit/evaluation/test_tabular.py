@@ -3,8 +3,8 @@
 import pytest
 
 import monocal
-from monocal.evaluation.compare import compare
 from monocal.evaluation.fields import field_table
+from monocal.evaluation.paired import compare_evaluations
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +15,12 @@ def results():
     model = monocal.fit(log, method="platt", **columns, fields=["device"])
     quick = {"metrics": ["ece", "gauc"], "n_bootstrap": 5, "n_floor": 5}
     before, after = (monocal.evaluate(labels, p, **quick) for p in (scores, model.predict(log)))
-    methods = monocal.compare_methods(log, methods=["platt"], **columns, n_bootstrap=5)
+    methods = monocal.compare(log, methods=["platt"], **columns, n_bootstrap=5)
     return {
         "model": (model, 1, "task"),
         "report": (after, 2, "metric"),
-        "comparison": (compare(before, after), 1, "metric"),
+        "comparison": (compare_evaluations(before, after), 1, "metric"),
         "methods": (methods, 2, "method"),
-        "judged fit": (monocal.fit_and_evaluate(log, method="platt", **columns, n_bootstrap=5), 4, "metric"),
         "field": (field_table(labels, scores, log["device"], name="device"), 5, "device"),
     }
 

@@ -24,9 +24,10 @@ DOUBTFUL = {
 @pytest.mark.parametrize("case", DOUBTFUL)
 def test_doubtful_columns_are_named(case):
     table, message = DOUBTFUL[case]
-    for fit in (monocal.fit, monocal.fit_and_evaluate):
-        with pytest.warns(MonocalWarning, match=message):
-            fit(table, method="platt", score="p", label="y")
+    with pytest.warns(MonocalWarning, match=message):
+        monocal.fit(table, method="platt", score="p", label="y")
+    with pytest.warns(MonocalWarning, match=message):
+        monocal.compare(table, methods=["platt"], score="p", label="y", n_bootstrap=5)
 
 
 def test_nothing_is_said_of_good_columns_nor_of_tasks_that_rows_do_not_have():

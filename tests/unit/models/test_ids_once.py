@@ -5,11 +5,11 @@ import weakref
 import numpy as np
 import pytest
 
-from monocal import fit, fit_and_evaluate
-from monocal.evaluation import table as evaluation_table
+from monocal import compare, fit
+from monocal.evaluation import compare as comparing
 from monocal.models import fit as fitting
 
-COLUMNS = {"score": "p", "label": "y", "fields": ["site"], "time": "t", "method": "platt"}
+COLUMNS = {"score": "p", "label": "y", "fields": ["site"], "time": "t"}
 
 
 @pytest.fixture
@@ -39,14 +39,11 @@ def watched(monkeypatch, module, owner, encodes):
 
 def test_a_fit_lets_go_of_the_rows_it_read(monkeypatch, table):
     alive = watched(monkeypatch, fitting, fitting.Table, "encoded")
-    fit(table, **COLUMNS)
+    fit(table, method="platt", **COLUMNS)
     assert alive == [False]
 
 
-def test_a_judged_fit_keeps_them_only_to_fit_again(monkeypatch, table):
-    alive = watched(monkeypatch, evaluation_table, evaluation_table, "hold_out")
-    once = fit_and_evaluate(table, **COLUMNS)
-    assert alive == [False]
-    again = fit_and_evaluate(table, refit=True, **COLUMNS)
-    assert alive == [False, True, True]
-    assert again.tasks["y"].as_dict() == once.tasks["y"].as_dict()
+def test_a_comparison_lets_go_of_them_too(monkeypatch, table):
+    alive = watched(monkeypatch, comparing, comparing, "hold_out")
+    compare(table, methods=["platt"], n_bootstrap=5, **COLUMNS)
+    assert alive == [False, False]

@@ -9,7 +9,7 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.evaluation.compare import PairedLosses, paired_losses
+from monocal.evaluation.paired import PairedLosses, paired_losses
 from monocal.evaluation.stats import discoveries
 from monocal.monitoring.gate import GateVerdict, _task_verdict, gate, outcome
 from monocal.reports.page import write_gate_page

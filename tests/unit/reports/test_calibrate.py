@@ -137,7 +137,7 @@ def test_limits_decide():
 
 
 def test_without_torch_the_others_are_tried_and_it_is_said(monkeypatch):
-    monkeypatch.setattr("monocal.reports.calibrate.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr("monocal.evaluation.compare.find_spec", lambda _: None)
     found = calibrate(GOOD, score="p", label="y", fields=["site"])
     assert [result.method for result in found.table.results] == ["wide_logistic", "platt", "none"]
     assert "not tried: umc, which needs torch: pip install 'monocal[neural]'" in found.table.said

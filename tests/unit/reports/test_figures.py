@@ -102,7 +102,7 @@ def test_results_draw_themselves(log, model):
 
 
 def test_a_comparison_draws_how_far_each_is_behind_the_best(log):
-    found = monocal.compare_methods(log, methods=["platt", "beta"], n_bootstrap=50, **COLUMNS)
+    found = monocal.compare(log, methods=["platt", "beta"], n_bootstrap=50, **COLUMNS)
     axes = found.plot()
     assert [text.get_text() for text in axes.get_yticklabels()] == [result.method for result in found.results]
     assert axes.get_xlabel() == f"log-loss behind {found.best.method}"

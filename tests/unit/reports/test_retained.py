@@ -7,7 +7,7 @@ import monocal
 from monocal.cli.tables import print_comparison
 from monocal.core.errors import MonocalWarning
 from monocal.core.scores import sigmoid
-from monocal.evaluation.compare_methods import compare_methods
+from monocal.evaluation.compare import compare
 from monocal.reports import build_report
 from monocal.reports.data import retained
 from monocal.reports.page import render
@@ -89,7 +89,7 @@ def test_a_fit_that_nothing_could_evaluate_says_so(turned):
 def test_a_comparison_says_whose_network_was_rejected(turned, capsys):
     methods = ["umc", "wide_logistic", "per_segment"]
     arguments = {"umc": UMC, "wide_logistic": {"l2": "auto", "carry": "auto"}}
-    compared = compare_methods(turned, methods=methods, arguments=arguments, n_bootstrap=10, **COLUMNS)
+    compared = compare(turned, methods=methods, arguments=arguments, n_bootstrap=10, **COLUMNS)
     assert compared.result("umc").remark == LEFT_OUT
     assert compared.result("wide_logistic").remark == "carry=auto, l2=auto"
     assert compared.result("per_segment").remark == ""

@@ -26,7 +26,7 @@ def test_a_model_remembers_that_its_labels_are_soft(table, tmp_path):
     loaded = monocal.load(model.save(tmp_path / "model"))
     found = evaluate_table(table.slice(3000), model=loaded)
     assert found.n_rows == 3000
-    report = monocal.write_report(loaded, table.slice(3000), tmp_path / "report.html", n_bootstrap=20)
+    report = monocal.report(loaded, table.slice(3000), tmp_path / "report.html", n_bootstrap=20)
     assert "3,000 rows" in report.read_text()
     following = loaded.refresh(table.slice(3000))
     assert monocal.gate(loaded, following, fresh_rows()).n_rows == 2000

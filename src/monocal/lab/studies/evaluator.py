@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from monocal.core.progress import progress
 from monocal.core.scores import Floats
-from monocal.evaluation.compare import compare
 from monocal.evaluation.evaluate import evaluate
+from monocal.evaluation.paired import compare_evaluations
 from monocal.evaluation.result import Evaluation
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.study import Study
@@ -171,7 +171,7 @@ def _rows(
             against = reports.get((other or "", cell.seed))
             row |= {f"difference_to_{role}": math.nan, f"verdict_to_{role}": ""}
             if against is not None and against is not report:
-                paired = compare(against, report)
+                paired = compare_evaluations(against, report)
                 row |= {
                     f"difference_to_{role}": paired.difference(name),
                     f"verdict_to_{role}": paired.verdict(name),
