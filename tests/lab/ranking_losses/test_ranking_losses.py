@@ -17,7 +17,7 @@ from monocal.lab.ranking_losses import (
     SelfBoostedPairs,
 )
 from monocal.lab.ranking_losses import pairs as pairs_module
-from monocal.lab.ranking_losses.lists import Lists
+from monocal.lab.ranking_losses.base import LossRows
 
 
 def numbers(*values):
@@ -56,7 +56,7 @@ def test_jrc_of_the_specification():
     close(JointRankingCalibration(alpha=1.0)(logits, LABELS, groups=groups), 0.5089943493)
     close(JointRankingCalibration(alpha=0.0)(logits, LABELS, groups=groups), 0.5136784325)
     close(JointRankingCalibration()(logits, LABELS, groups=groups), 0.5113363909)
-    by_row = JointRankingCalibration().per_row(logits, LABELS, None, Lists(groups))
+    by_row = JointRankingCalibration().per_row(logits, LossRows(LABELS, None, torch.ones(4), groups, torch.zeros(4)))
     np.testing.assert_allclose(by_row, [0.3711006659, 0.5981388694, 0.7981388694, 0.2873353251], atol=1e-9)
 
 

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import final
+from typing import NamedTuple, final
 
+import torch
 from torch import Tensor, nn
 
 from monocal.core.errors import InvalidInput
 from monocal.neural.losses import cross_entropy
+
+
+class LossRows(NamedTuple):
+    """What a loss knows of the rows of a batch beside their logits, `(b,)` each.
+
+    Attributes:
+        labels: 0 or 1, as floats.
+        weights: How often each row counts; None means once.
+        counts: The same as numbers.
+        groups: Number of each row's list; 0 where there are no lists.
+        references: What is known of each row beforehand; 0 where nothing is.
+    """
+
+    labels: Tensor
+    weights: Tensor | None
+    counts: Tensor
+    groups: Tensor
+    references: Tensor
 
 
 class RankingLoss(nn.Module, ABC):
@@ -51,21 +70,18 @@ class RankingLoss(nn.Module, ABC):
                 raise InvalidInput.of(
                     name, None, f"one number per row for {type(self).__name__}", "name the column, or use LogLoss"
                 )
-        return self._loss(logits, labels.to(logits.dtype), weights, groups, references)
+        labels = labels.to(logits.dtype)
+        counts = torch.ones_like(labels) if weights is None else weights.to(logits.dtype)
+        known = torch.zeros_like(labels) if references is None else references.detach().to(logits.dtype)
+        lists = torch.zeros_like(labels, dtype=torch.int64) if groups is None else groups
+        return self._loss(logits, LossRows(labels, weights, counts, lists, known))
 
     def decode(self, logits: Tensor) -> Tensor:
         """Turns a trained network's logits into logits of probabilities; most losses need no such step."""
         return logits
 
     @abstractmethod
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        references: Tensor | None,
-    ) -> Tensor: ...
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor: ...
 
 
 def check_share(name: str, value: float) -> float:
@@ -86,12 +102,5 @@ class LogLoss(RankingLoss):
         0.508994
     """
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        _groups: Tensor | None,
-        _references: Tensor | None,
-    ) -> Tensor:
-        return cross_entropy(logits, labels, weights)
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        return cross_entropy(logits, rows.labels, rows.weights)

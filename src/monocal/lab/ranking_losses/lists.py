@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.lab.ranking_losses.base import RankingLoss, check_share
+from monocal.lab.ranking_losses.base import LossRows, RankingLoss, check_share
 from monocal.neural.losses import cross_entropy, weighted_mean
 
 
@@ -76,26 +76,17 @@ class RegressionCompatibleRanking(RankingLoss):
         super().__init__()
         self.alpha = check_share("alpha", alpha)
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        _references: Tensor | None,
-    ) -> Tensor:
-        assert groups is not None
-        listwise = list_cross_entropy(logits, labels, weights, Lists(groups)).mean()
-        return (1.0 - self.alpha) * cross_entropy(logits, labels, weights) + self.alpha * listwise
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        listwise = list_cross_entropy(logits, rows.labels, rows).mean()
+        return (1.0 - self.alpha) * cross_entropy(logits, rows.labels, rows.weights) + self.alpha * listwise
 
 
-def list_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, lists: Lists) -> Tensor:
+def list_cross_entropy(logits: Tensor, targets: Tensor, rows: LossRows) -> Tensor:
     r"""Returns :math:`-\sum_i t_i \ln(p_i / \sum_j p_j) / \sum_j t_j` of each list, 0 where no target is positive."""
-    counts = torch.ones_like(logits) if weights is None else weights.to(logits.dtype)
-    log_p = functional.logsigmoid(logits)
-    shares = counts * targets
+    lists, log_p = Lists(rows.groups), functional.logsigmoid(logits)
+    shares = rows.counts * targets
     totals = lists.sums(shares)
-    losses = lists.sums(shares * (lists.log_sum_exp(log_p, counts)[lists.of_row] - log_p))
+    losses = lists.sums(shares * (lists.log_sum_exp(log_p, rows.counts)[lists.of_row] - log_p))
     return losses / torch.where(totals > 0.0, totals, 1.0)
 
 
@@ -139,37 +130,22 @@ class JointRankingCalibration(RankingLoss):
     def decode(self, logits: Tensor) -> Tensor:
         return logits[..., 1] - logits[..., 0]
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        _references: Tensor | None,
-    ) -> Tensor:
-        assert groups is not None
-        pointwise = functional.softplus(torch.where(labels > 0.5, -1.0, 1.0) * (logits[:, 1] - logits[:, 0]))
-        listwise = self.per_row(logits, labels, weights, Lists(groups))
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        pointwise = functional.softplus(torch.where(rows.labels > 0.5, -1.0, 1.0) * (logits[:, 1] - logits[:, 0]))
+        listwise, weights = self.per_row(logits, rows), rows.weights
         return self.alpha * weighted_mean(pointwise, weights) + (1.0 - self.alpha) * weighted_mean(listwise, weights)
 
-    def per_row(self, logits: Tensor, labels: Tensor, weights: Tensor | None, lists: Lists) -> Tensor:
+    def per_row(self, logits: Tensor, rows: LossRows) -> Tensor:
         """Returns the ranking term of each row: how unlikely it is among its competitors, seen through its label."""
-        own = torch.where(labels > 0.5, logits[:, 1], logits[:, 0])
-        return self._denominators(logits, labels, weights, lists, own) - own
-
-    def _denominators(
-        self, logits: Tensor, labels: Tensor, weights: Tensor | None, lists: Lists, own: Tensor
-    ) -> Tensor:
-        counts = torch.ones_like(labels) if weights is None else weights.to(logits.dtype)
-        if self.competitors == "all":
-            by_label = [lists.log_sum_exp(logits[:, label], counts)[lists.of_row] for label in (0, 1)]
-            return torch.where(labels > 0.5, by_label[1], by_label[0])
-        # the competitors of a positive row are its list's negative rows, seen through logit 1, and the other way round
-        others = [
-            lists.log_sum_exp(logits[:, label], counts * (labels <= 0.5 if label else labels > 0.5))[lists.of_row]
-            for label in (0, 1)
-        ]
-        return torch.logaddexp(torch.where(labels > 0.5, others[1], others[0]), own)
+        lists, is_positive = Lists(rows.groups), rows.labels > 0.5
+        own = torch.where(is_positive, logits[:, 1], logits[:, 0])
+        competitors = [rows.counts, rows.counts]
+        if self.competitors == "other_label":
+            # a positive row competes with its list's negative rows, seen through logit 1, and the other way round
+            competitors = [rows.counts * is_positive, rows.counts * ~is_positive]
+        by_label = [lists.log_sum_exp(logits[:, label], competitors[label])[lists.of_row] for label in (0, 1)]
+        together = torch.where(is_positive, by_label[1], by_label[0])
+        return (together if self.competitors == "all" else torch.logaddexp(together, own)) - own
 
 
 _LARGEST_LOGIT = 30.0
@@ -214,23 +190,10 @@ class CalibratedSoftmax(RankingLoss):
         below = torch.clamp(log_p, max=-1e-13)
         return torch.clamp(below - torch.log(-torch.expm1(below)), max=_LARGEST_LOGIT)
 
-    def per_list(self, logits: Tensor, labels: Tensor, weights: Tensor | None, lists: Lists) -> Tensor:
-        """Returns the loss of each list."""
-        counts = torch.ones_like(logits) if weights is None else weights.to(logits.dtype)
-        log_total = functional.softplus(lists.log_sum_exp(logits, counts))
-        mass = lists.sums(counts * labels) + self.anchor
-        return mass * log_total - lists.sums(counts * labels * logits)
-
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        _references: Tensor | None,
-    ) -> Tensor:
-        assert groups is not None
-        return self.per_list(logits, labels, weights, Lists(groups)).mean()
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        lists, clicks = Lists(rows.groups), rows.counts * rows.labels
+        log_total = functional.softplus(lists.log_sum_exp(logits, rows.counts))
+        return ((lists.sums(clicks) + self.anchor) * log_total - lists.sums(clicks * logits)).mean()
 
 
 @final
@@ -263,16 +226,6 @@ class ListwiseDistillation(RankingLoss):
         super().__init__()
         self.alpha = check_share("alpha", alpha)
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        references: Tensor | None,
-    ) -> Tensor:
-        assert groups is not None
-        assert references is not None
-        teacher = torch.sigmoid(references.detach().to(logits.dtype))
-        distillation = list_cross_entropy(logits, teacher, weights, Lists(groups)).mean()
-        return self.alpha * cross_entropy(logits, labels, weights) + (1.0 - self.alpha) * distillation
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        distillation = list_cross_entropy(logits, torch.sigmoid(rows.references), rows).mean()
+        return self.alpha * cross_entropy(logits, rows.labels, rows.weights) + (1.0 - self.alpha) * distillation

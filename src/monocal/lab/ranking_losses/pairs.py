@@ -14,7 +14,7 @@ from torch import Tensor
 
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.scores import Floats
-from monocal.lab.ranking_losses.base import RankingLoss, check_share
+from monocal.lab.ranking_losses.base import LossRows, RankingLoss, check_share
 from monocal.neural.losses import cross_entropy
 
 BLOCK_PAIRS = 1 << 18
@@ -133,24 +133,14 @@ class SelfBoostedPairs(RankingLoss):
             raise InvalidInput.of("alpha", alpha, "a number of at least 0", "use 0.1")
         self.alpha, self.divide_by_pairs = alpha, divide_by_pairs
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        groups: Tensor | None,
-        references: Tensor | None,
-    ) -> Tensor:
-        assert groups is not None
-        assert references is not None
-        counts = torch.ones_like(labels) if weights is None else weights.to(logits.dtype)
-        pairs = Pairs(labels, counts, groups)
-        scales = counts / counts.sum()
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        pairs = Pairs(rows.labels, rows.counts, rows.groups)
+        scales = rows.counts / rows.counts.sum()
         if self.divide_by_pairs:
             n_pairs = pairs.counts()
             scales = scales / torch.where(n_pairs > 0.0, n_pairs, 1.0)
-        pair_loss: Tensor = PairLoss.apply(logits, references.detach().to(logits.dtype), scales, pairs)  # type: ignore[no-untyped-call]
-        return cross_entropy(logits, labels, weights) + self.alpha * pair_loss
+        pair_loss: Tensor = PairLoss.apply(logits, rows.references, scales, pairs)  # type: ignore[no-untyped-call]
+        return cross_entropy(logits, rows.labels, rows.weights) + self.alpha * pair_loss
 
 
 Space = Literal["probability", "logit"]
@@ -191,22 +181,14 @@ class PreferencePairs(RankingLoss):
             raise UnknownName.among("space", space, get_args(Space))
         self.share, self.space = check_share("share", share), space
 
-    def _loss(
-        self,
-        logits: Tensor,
-        labels: Tensor,
-        weights: Tensor | None,
-        _groups: Tensor | None,
-        references: Tensor | None,
-    ) -> Tensor:
-        assert references is not None
-        counts = torch.ones_like(labels) if weights is None else weights.to(logits.dtype)
+    def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:
+        counts = rows.counts
         answers = logits if self.space == "logit" else torch.sigmoid(logits)
-        pairs = Pairs(labels + references.detach().to(logits.dtype), counts)
+        pairs = Pairs(rows.labels + rows.references, counts)
         n_pairs = (counts * pairs.counts()).sum()
         n_pairs = torch.where(n_pairs > 0.0, n_pairs, 1.0)
         ranking: Tensor = PairLoss.apply(answers, answers, counts / n_pairs, pairs)  # type: ignore[no-untyped-call]
-        return self.share * cross_entropy(logits, labels, weights) + (1.0 - self.share) * ranking
+        return self.share * cross_entropy(logits, rows.labels, rows.weights) + (1.0 - self.share) * ranking
 
 
 _MOST_MASS = 1e4
