@@ -1,8 +1,8 @@
 """Runs cells of a study; one JSON row for each: metrics, noise floors, CPU seconds, difference to the default.
 
 Values are those of `evaluate`; floors are means of 3 redraws of the labels from the row's own answers. The difference
-in log-loss is to the answers of `--against` with the same seed (its first one where it has no such seed), with a 95 %
-interval that lets rows of a group (user, store) depend on each other.
+in log-loss is to the answers of `--against` with the same seed (its first one where it has no such seed), with the
+wider of two 95 % intervals: over groups of rows (users, stores), and over 200 blocks of consecutive rows.
 
     monocal lab bench main --list
     python benchmarks/quality/study_rows.py main --data-dir FOLDER --out runs > rows.jsonl
@@ -16,6 +16,7 @@ import os
 from pathlib import Path
 
 import numpy as np
+from evidence import N_BLOCKS
 from level import code_version
 
 from monocal.core.scores import log_losses, logit
@@ -91,10 +92,11 @@ def rows_of(cells: list[Cell], against: str, *, with_periods: bool) -> list[dict
 
 
 def difference(gaps: np.ndarray, groups: np.ndarray | None) -> dict[str, float]:
-    """Returns the mean and its 95 % interval, rows of one group counted as one."""
+    """Returns the mean and the wider of two 95 % intervals: rows of a group, or of a block of time, counted as one."""
     mean = float(gaps.mean())
-    sums = gaps - mean if groups is None else np.bincount(groups, gaps - mean)
-    half = 1.96 * float(np.sqrt(np.sum(sums**2))) / len(gaps)
+    blocks = np.arange(len(gaps)) * N_BLOCKS // len(gaps)
+    sums = [np.bincount(units, gaps - mean) for units in (blocks, groups) if units is not None]
+    half = 1.96 * max(float(np.sqrt(np.sum(one**2))) for one in sums) / len(gaps)
     return {"difference": round(mean, 7), "low": round(mean - half, 7), "high": round(mean + half, 7)}
 
 
