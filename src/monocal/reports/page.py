@@ -16,7 +16,7 @@ from monocal.evaluation.paired import MARGIN
 from monocal.evaluation.result import Evaluation
 from monocal.models.model import Model
 from monocal.reports import plots, verdict
-from monocal.reports.data import FieldResult, ReportData, TaskReport, build_report
+from monocal.reports.data import ReportData, TaskReport, build_report
 from monocal.reports.svg import asset
 from monocal.tables.source import TableLike
 from monocal.tables.table import Table
@@ -152,7 +152,6 @@ def _page(template: str, **context: Any) -> str:
 def _templates() -> Environment:
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
-        from markupsafe import Markup
     except ImportError as error:
         message = 'a page needs jinja2, which is not installed. Hint: pip install "monocal[report]"'
         raise ModuleNotFoundError(message, name="jinja2") from error
@@ -173,9 +172,7 @@ def _templates() -> Environment:
         "decimal": lambda number, places: f"{number:.{places}f}" if math.isfinite(number) else numbers.UNKNOWN,
         "decimal_places": _decimal_places,
         "difference": _difference,
-        "is_off": _is_off,
         "sortable": lambda order: order if isinstance(order, str) else f"{order:.6g}" if order == order else "",
-        "interval_row": lambda field, place: Markup(plots.interval_row(field, place)),
         "slug": slug,
         "sha256": lambda text: base64.b64encode(hashlib.sha256(str(text).encode()).digest()).decode(),
     }
@@ -216,7 +213,3 @@ def _difference(metrics: Evaluation, name: str) -> str:
         return numbers.UNKNOWN
     difference = metrics.change.difference(name)
     return ("+" if difference > 0 else "") + numbers.measured(difference, *metrics.change.interval(name))
-
-
-def _is_off(field: FieldResult, place: int) -> list[str]:
-    return [side for side, errors in field.errors.items() if errors.flagged[place]]

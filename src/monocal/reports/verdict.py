@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, final
 
 import numpy as np
 
-from monocal.core.numbers import percent, signed_percent
+from monocal.core.numbers import percent
 from monocal.core.scores import Floats
 from monocal.evaluation.fields import FieldErrors
 from monocal.evaluation.paired import Outcome
 from monocal.evaluation.result import Evaluation
-from monocal.reports.drift import Drift, DriftLine
 
 if TYPE_CHECKING:
     from monocal.reports.data import FieldResult, TaskReport
@@ -171,11 +170,6 @@ def relative_change(metrics: Evaluation, name: str) -> float:
     return math.nan if change is None else change.difference(name) / change.first.value(name)
 
 
-def drift_in_words(found: Drift) -> str:
-    """One sentence about both forecasts over time."""
-    return f"Before: {_line_in_words(found.lines['before'])}. After: {_line_in_words(found.lines['after'])}."
-
-
 def bias_in_words(pcoc: float) -> str:
     """Says what a PCOC means.
 
@@ -188,18 +182,3 @@ def bias_in_words(pcoc: float) -> str:
     if abs(pcoc - 1.0) < 0.0005:
         return "is right on average"
     return f"{'over' if pcoc > 1.0 else 'under'}-predicts by {percent(abs(pcoc - 1.0), digits=2)}"
-
-
-def _line_in_words(line: DriftLine) -> str:
-    variation = "its variation is not significant"
-    if line.varies:
-        variation = f"it varies by about {percent(line.variation.relative_error, 2)} beyond chance"
-    trend = line.trend
-    if not math.isfinite(trend.change):
-        return f"too few windows for a trend; {variation}"
-    if not trend.is_significant:
-        return f"no significant trend; {variation}"
-    return (
-        f"PCOC changes by {signed_percent(trend.change, 2)} from start to end "
-        f"({signed_percent(trend.low, 2)} … {signed_percent(trend.high, 2)}); {variation}"
-    )
