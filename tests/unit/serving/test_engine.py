@@ -130,20 +130,20 @@ def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
             assert np.array_equal(online, expected), name
 
 
-def test_neural_models_are_served_without_torch(neural, tmp_path):
+def test_neural_models_are_served_without_torch_and_the_web_server(neural, tmp_path):
     folders = [str(model.save(tmp_path / str(place))) for place, model in enumerate(neural.values())]
     program = (
         "import sys; from monocal.serving import Engine, Request;"
         f"engines = [Engine.load(folder) for folder in {folders!r}];"
         "asked = Request({'click': [0.5]}, shared={'site_id': 'site_1', 'country': 'country_1'});"
         "answers = [engine.calibrate(asked) for engine in engines];"
-        "print(len(answers), 'torch' in sys.modules)"
+        "print(len(answers), {'torch', 'starlette', 'msgspec'} & set(sys.modules))"
     )
     found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
     )
-    assert done.stdout.split() == [str(len(folders)), "False"]
+    assert done.stdout.strip() == f"{len(folders)} set()"
 
 
 def test_a_field_given_once_counts_for_every_candidate(model, log):
@@ -206,26 +206,6 @@ def test_one_candidate_has_one_value_per_field(given):
     engine = Engine(monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["site"]))
     with pytest.raises(InvalidInput, match=f"field 'site': got {len(given)} values; expected 1, one per candidate"):
         engine.calibrate(Request({"click": [0.2]}, fields={"site": given}))
-
-
-@pytest.mark.parametrize("values", [[1, 2, None, 3], [True, False, None, True], ["1", "2", "true", ""]])
-def test_integers_booleans_and_nulls_mean_the_same_online_and_offline(values):
-    many = values * 50
-    log = {"pctr": [0.1, 0.2, 0.3, 0.4] * 50, "click": [0, 1, 0, 1, 0] * 40, "kind": many}
-    model = monocal.fit(log, method=monocal.WideLogistic(l2=0.1), score="pctr", label="click", fields=["kind"])
-    engine = Engine(model)
-    given = [*values, None]
-    offline = model.predict({"pctr": [0.2] * 5, "kind": given})
-    online = engine.calibrate(Request({"click": [0.2] * 5}, fields={"kind": given}))
-    assert np.array_equal(online.probabilities["click"], offline)
-    assert len(set(offline)) > 1
-
-
-def test_a_number_and_its_text_are_the_same_value(model, log):
-    table = {"pctr": [0.1, 0.3] * 60, "click": [0, 1, 0] * 40, "hour": [3, 14] * 60}
-    engine = Engine(monocal.fit(table, method="wide_logistic", score="pctr", label="click", fields=["hour"]))
-    answer = engine.calibrate(Request({"click": [0.2] * 4}, fields={"hour": [14, "14", np.int16(14), 15]}))
-    assert answer.ids[:, 0].tolist() == [answer.ids[0, 0]] * 3 + [0]
 
 
 def test_a_missing_field_is_refused_or_taken_as_unseen_as_the_policy_says(model, log):
@@ -304,25 +284,20 @@ def fields(**changes):
             r"scores of 'click': got 1.5 at row 1; expected probabilities in \[0, 1",
         ),
         (refused(scores={"click": [0.1, float("nan")]}), "scores of 'click': got nan at row 1"),
-        (refused(scores={"click": [0.1, float("inf")]}), "scores of 'click': got inf at row 1"),
         (refused(scores={"click": [0.1, "0.2"]}), "scores of 'click': got a str at row 1; expected numbers"),
         (refused(scores={"click": [0.1, None]}), "scores of 'click': got null at row 1"),
         (refused(scores={"click": [True, 0.2]}), "scores of 'click': got a bool at row 0"),
         (refused(scores={"click": [[0.1], [0.2]]}), "scores of 'click': got a list at row 0"),
         (refused(scores={"click": np.zeros((2, 2))}), r"scores of 'click': got an array of shape \(2, 2\)"),
-        (refused(scores={"click": ("0.1", "0.2")}), "scores of 'click': got a str at row 0"),
         (refused(scores={"click": np.array(["0.1", "0.2"])}), "scores of 'click': got a str_? at row 0"),
         (refused(scores={"click": "0.1"}), "scores of 'click': got a str; expected a list"),
-        (refused(scores={"click": 0.1}), "scores of 'click': got a float; expected a list"),
         (refused(scores={"click": [0.1, 0.2], "long_view": [0.1]}), "scores of 'long_view': got 1 values; expected 2"),
         (refused(fields=fields(site_id=["a"])), "field 'site_id': got 1 values; expected 2, one per candidate"),
         (refused(fields=fields(site_id="ab")), "field 'site_id': got a str; expected a list"),
         (refused(fields=fields(site_id=["a", 0.5])), "field 'site_id': got 0.5; expected text"),
         (refused(fields=fields(site_id=["a", ["b"]])), r"field 'site_id': got \['b'\]; expected text"),
-        (refused(fields=fields(site_id=["a", {"b": 1}])), "field 'site_id': got {'b': 1}; expected text"),
         (refused(fields=fields(site=["a", "b"])), "field: got 'site'; .* did you mean 'site_id'"),
         (refused(shared={"site_id": "a"}), "field 'site_id': got values under both fields and shared"),
-        (refused(fields=fields(), shared={"user": "a"}), "field: got 'user'"),
         (refused(ids=np.zeros((2, 6), np.int32)), "ids: got ids and field values; expected one of the two"),
         (refused(fields={}, ids=np.zeros((2, 5), np.int32)), r"ids: got an array of shape \(2, 5\)"),
         (refused(fields={}, ids=np.zeros((2, 6))), r"ids: .* type float64; expected integers of shape \(2, 6\)"),
@@ -330,7 +305,6 @@ def fields(**changes):
         (refused(sampling_rate=0.0), "sampling_rate: got 0; expected the share of negatives"),
         (refused(sampling_rate=[0.5]), "sampling_rate: got 1 rates; expected one number or 2"),
         (refused(fusion=Fusion({"clicks": 1.0})), "task of fusion weights: got 'clicks'"),
-        (refused(fusion=Fusion({"click": 1.7e308}), other=[1.79e308, 0.0]), "fusion: got weights too large"),
         (
             refused(
                 scores={"click": [0.99, 0.2], "long_view": [0.99, 0.2]},
@@ -352,18 +326,3 @@ def test_a_model_that_answers_with_no_number_has_no_fused_score(model):
     engine._scorers = {"click": lambda _logits, _ids: np.array([0.2, np.nan])}
     with pytest.raises(InvalidInput, match="expected finite fused scores"):
         engine.calibrate(refused(fusion=Fusion({"click": 1.0})))
-
-
-def test_the_engine_needs_no_torch(model, tmp_path):
-    folder = model.save(tmp_path / "model")
-    program = (
-        "import sys; from monocal.serving import Engine, Request;"
-        f"engine = Engine.load({str(folder)!r}, missing_fields='unseen');"
-        "engine.calibrate(Request({'click': [0.5]}));"
-        "print([name for name in ('torch', 'starlette', 'msgspec') if name in sys.modules])"
-    )
-    found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
-    )
-    assert done.stdout.strip() == "[]"

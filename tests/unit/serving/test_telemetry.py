@@ -1,20 +1,17 @@
-"""Counting traffic without slowing it down."""
+"""Numbers that count traffic, and logs that machines read and that give nothing away."""
 
+import json
+import logging
 import math
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow.compute as pc
 import pytest
 
-import monocal
 from monocal.core.errors import MonocalWarning
 from monocal.reports.data import build_report
 from monocal.serving import Engine, Request
-from monocal.serving.telemetry import LiveMetrics
+from monocal.serving.telemetry import LOGGER, JsonLines, LiveMetrics, log_event, log_failure
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
@@ -98,27 +95,31 @@ def test_feedback_adds_up_predictions_and_labels(metrics):
     assert found['monocal_feedback_rows_total{task="click"}'] == 3.0
 
 
-def test_every_model_is_named_with_its_version(metrics):
-    assert scraped(metrics)['monocal_model_info{model="model",version="v1"}'] == 1.0
+@pytest.fixture
+def lines(caplog):
+    """Returns what was logged, as the service writes it."""
+    caplog.set_level(logging.INFO, logger=LOGGER.name)
+    return lambda: [JsonLines().format(record) for record in caplog.records]
 
 
-WORKER = """
-import sys
-from monocal.serving.telemetry import LiveMetrics, forget_dead_workers
-forget_dead_workers()
-metrics = LiveMetrics()
-metrics.rows.inc(3)
-metrics.feedback_sums.labels("click", "labels").set(2.0)
-if sys.argv[1] == "last":
-    print(metrics.exposition({}).decode())
-"""
+def test_an_event_is_one_json_object_with_its_facts(lines):
+    log_event("model switched", model="ads", version="abc")
+    (line,) = lines()
+    assert "\n" not in line
+    said = json.loads(line)
+    assert (said["event"], said["model"], said["version"], said["level"]) == ("model switched", "ads", "abc", "info")
 
 
-def test_counters_of_all_workers_add_up_and_gauges_of_dead_ones_are_forgotten(tmp_path):
-    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
-    environment["PYTHONPATH"] = str(Path(monocal.__file__).parents[1])
-    for turn in ("first", "last"):
-        command = [sys.executable, "-c", WORKER, turn]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
-    assert "monocal_rows_total 6.0" in done.stdout
-    assert 'monocal_feedback_window_sum{of="labels",task="click"} 2.0' in done.stdout
+def test_of_an_unexpected_error_only_type_and_place_are_logged(lines):
+    def inner():
+        raise KeyError("a feature value")
+
+    try:
+        inner()
+    except KeyError as error:
+        log_failure("request failed", error, path="/v1/calibrate")
+    (line,) = lines()
+    said = json.loads(line)
+    assert said["exception"] == "KeyError"
+    assert said["where"].startswith("inner:")
+    assert "a feature value" not in line
