@@ -141,12 +141,13 @@ def csv_schema(path: AnyFile, form: CsvFormat) -> pa.Schema:
     types = pa.schema([(name, pa.null()) for name in names])
     block, _ = next(blocks_of_lines(file, _LOOKED_AT_BYTES))
     body, first_line = _without_header(block, form)
-    found = _whole_records(body, first_line, len(names), form, RowProblems("skip"), file.name)
-    if found.lines:
-        reading = pa_csv.ReadOptions(column_names=names, block_size=len(found.body) + 1)
-        dialect = form.options()
+    if not _is_utf8(body) or not _quotes_are_plain(body, form):
+        body = _whole_records(body, first_line, len(names), form, RowProblems("skip"), file.name).body
+    if body.strip():
+        reading = pa_csv.ReadOptions(column_names=names, block_size=len(body) + 1)
+        dialect = form.options(ignore_empty_lines=True)
         dialect.invalid_row_handler = lambda _row: "skip"
-        types = pa_csv.read_csv(pa.BufferReader(found.body), reading, dialect).schema
+        types = pa_csv.read_csv(pa.BufferReader(body), reading, dialect).schema
     return file.schema_with_parts(types)
 
 

@@ -113,6 +113,10 @@ def parse_moments(text: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.bool_]]
     """Returns texts as whole numbers, or as moments in microseconds since 1970; and which of them are neither."""
     text = pc.ascii_trim_whitespace(pc.fill_null(text.cast(pa.string()), ""))
     values, bad = np.zeros(len(text), dtype=np.int64), np.ones(len(text), dtype=bool)
+    try:
+        return _filled(text.cast(pa.int64())), ~bad
+    except pa.ArrowInvalid:
+        pass
     is_number = mask_of(pc.match_substring_regex(text, NUMBER))
     for kind in (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC")):
         rows = np.flatnonzero(bad & (is_number != pa.types.is_timestamp(kind)))

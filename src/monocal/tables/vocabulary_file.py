@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ def _read_batches(contents: Contents) -> tuple[list[pa.RecordBatch], dict[bytes,
     body = pa.py_buffer(contents)[len(_MAGIC) :]
     with pa.ipc.open_file(pa.py_buffer(contents)) as whole:
         n_left = whole.num_record_batches
-    for message in _messages(body):
+    for message in pa.ipc.MessageReader.open_stream(body):
         n_left -= message.type == "record batch"
         if message.type == "record batch" and _is_compressed(bytes(message.metadata)):
             raise ValueError("its buffers are compressed, which monocal never does")
@@ -138,15 +138,6 @@ def _read_batches(contents: Contents) -> tuple[list[pa.RecordBatch], dict[bytes,
         for batch in batches:
             batch.validate(full=True)
         return batches, dict(reader.schema.metadata or {})
-
-
-def _messages(body: pa.Buffer) -> Iterator[pa.Message]:
-    reader = pa.ipc.MessageReader.open_stream(body)
-    while True:
-        try:
-            yield reader.read_next_message()
-        except StopIteration:
-            return
 
 
 def _field(batch: pa.RecordBatch, numeric: Collection[str]) -> FieldVocabulary | NumericField:
