@@ -76,18 +76,6 @@ def test_no_step_of_the_score_lowers_the_graphs_probability(every_model, tmp_pat
             assert np.diff(answers).min() >= 0.0
 
 
-def test_graph_takes_any_number_of_rows_of_raw_values(table, tmp_path):
-    model = fitted(table, "wide_logistic")
-    result = export_onnx(model, tmp_path / "m.onnx")
-    session = onnxruntime.InferenceSession(result.path, providers=["CPUExecutionProvider"])
-    for n in (1, 7, 3000):
-        part = table.slice(0, n)
-        feed = {name: np.array(part[name].to_pylist(), dtype=object) for name in FIELDS}
-        feed["pctr"] = part["pctr"].to_numpy()
-        (answers,) = session.run(["click_calibrated"], feed)
-        np.testing.assert_allclose(answers, model.predict(part), atol=1e-12)
-
-
 def test_logits_sampling_column_and_tasks(table, tmp_path):
     rates = np.where(np.arange(table.num_rows) % 2, 0.5, 0.2)
     wide = table.append_column("rate", pa.array(rates)).append_column("view", table["click"])

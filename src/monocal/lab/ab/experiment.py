@@ -12,7 +12,8 @@ from monocal.calibrators import Calibrator, calibrator
 from monocal.core.progress import progress
 from monocal.core.scores import Floats
 from monocal.lab.ab.experiment_plan import AbPlan, Arm
-from monocal.lab.ab.traffic import Candidates, LoggedPeriod, SimulatedStage, Stage
+from monocal.lab.ab.search_traffic import SearchStage
+from monocal.lab.ab.traffic import LoggedPeriod, SimulatedStage
 from monocal.models import Fusion
 
 OUTCOMES = ("watch_seconds", "effective_views", "long_views", "clicks")
@@ -64,7 +65,7 @@ class AbOutcome:
 
 def run_experiment(plan: AbPlan) -> AbOutcome:
     """Runs an experiment; the same plan gives the same numbers."""
-    stage = _open_stage(plan)
+    stage: Any = SearchStage(plan) if plan.ranker else SimulatedStage(plan)
     fitted = {arm.name: _fit(arm, plan, stage.logged) for arm in plan.arms}
     fusion = Fusion(plan.fusion)
     users: list[NDArray[np.integer[Any]]] = []
@@ -95,14 +96,6 @@ def run_experiment(plan: AbPlan) -> AbOutcome:
     )
 
 
-def _open_stage(plan: AbPlan) -> Stage[Any]:
-    if plan.ranker:
-        from monocal.lab.ab.search_traffic import SearchStage
-
-        return SearchStage(plan)
-    return SimulatedStage(plan)
-
-
 def _fit(arm: Arm, plan: AbPlan, log: LoggedPeriod) -> dict[str, Calibrator]:
     fitted = {}
     for task in plan.fusion:
@@ -111,7 +104,7 @@ def _fit(arm: Arm, plan: AbPlan, log: LoggedPeriod) -> dict[str, Calibrator]:
     return fitted
 
 
-def _order(arm: dict[str, Calibrator], requests: Candidates, fusion: Fusion, n_shown: int) -> NDArray[np.intp]:
+def _order(arm: dict[str, Calibrator], requests: Any, fusion: Fusion, n_shown: int) -> NDArray[np.intp]:
     features = requests.features
     fused = fusion.fuse(
         {task: fitted.predict(requests.scores[task], features=features) for task, fitted in arm.items()}

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,10 @@ from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.tables.encoded import EMBEDDINGS, SCORED_LOG, log_of_scores, map_scores, read_scored_manifest
 from monocal.tables.table import Table
 
+if TYPE_CHECKING:
+    from monocal.lab.rankers.base import Ranker
+
 Tables = tuple[NDArray[np.float32], ...]
-
-
-class SavableRanker(Protocol):
-    """What a scored log asks of the ranker that is kept beside its scores."""
-
-    @property
-    def is_fitted(self) -> bool: ...
-
-    def save(self, folder: str | Path) -> None: ...
 
 
 @final
@@ -108,7 +102,7 @@ class ScoredLog:
         )
         return data if labels.size and labels.min() >= 0 else data.take(np.flatnonzero(labels >= 0))
 
-    def save(self, folder: str | Path, ranker: SavableRanker | None = None) -> ScoredLog:
+    def save(self, folder: str | Path, ranker: Ranker | None = None) -> ScoredLog:
         """Writes logits and embeddings as a folder, whole or not at all, and returns the log opened from it.
 
         The encoded log itself is not copied; its folder and fingerprint are noted.
