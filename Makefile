@@ -39,7 +39,7 @@ $(STAMP): $(DEMO)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[neural,report,serve,export,bench,docs,dev]'
 	@touch $@
 
-run: $(DEMO) ## Simulate a click log, rank it, calibrate it, compare, save a model and a report (OUT=folder)
+run: $(DEMO) ## Simulate a click log, calibrate it, judge, save model and report, and answer one request (OUT=folder)
 	$(BIN)/monocal demo --out $(OUT)
 
 test: test-product test-lab ## Run all tests but those of a cluster: the product's, then the laboratory's

@@ -1,47 +1,33 @@
-"""The first run: its table shows umc ahead of what a practitioner would use, for a reason that it prints."""
+"""The first run: a log, a verdict, a model, and one answer of the model it made."""
 
-from monocal.lab import demo
-from monocal.lab.demo import RIVAL, SAVED_METHOD, run_demo
+import json
 
-N_ROWS = 50_000
-"""A third of the real run; 10,000 rows fit and as many judge, of which later ones accept the network."""
+import pytest
+
+import monocal
+
+ROWS = ("--rows", "20000")
 
 
-def _run(monkeypatch, monocal_command, folder):
-    """Calls the verb with fewer methods, since the others cost most of its time; returns what it found, too."""
-    found = []
-
-    def with_fewer_methods(*arguments, **wishes):
-        found.append(run_demo(*arguments, methods=("none", RIVAL, SAVED_METHOD), **wishes))
-        return found[0]
-
-    monkeypatch.setattr(demo, "run_demo", with_fewer_methods)
-    ended = monocal_command("demo", "--out", str(folder), "--rows", str(N_ROWS))
+def test_it_ends_with_an_answer_of_the_model_that_ships(monocal_command, tmp_path):
+    for module in ("starlette", "uvicorn", "msgspec"):
+        pytest.importorskip(module, reason="the serve extra is not installed")
+    ended = monocal_command("demo", "--out", tmp_path / "demo", *ROWS)
     assert ended.code == 0, ended.err
-    return ended.out, found[0]
+    assert "SHIP " in ended.out
+    assert f"$ monocal calibrate {tmp_path / 'demo' / 'log.parquet'} --score pctr" in ended.err
+    answer = json.loads(ended.out[ended.out.index("{\n") :])
+    new = str(tmp_path / "demo" / "new.parquet")
+    expected = monocal.load(tmp_path / "demo" / "box" / "model").predict(new)[0]
+    assert answer["probabilities"]["click"] == [expected]
+    (tmp_path / "demo" / "calibrated.parquet").write_text("made by the next command")
+    assert monocal_command("demo", "--out", tmp_path / "demo", *ROWS).code == 0
+    assert (tmp_path / "demo" / "calibrated.parquet").read_text() == "made by the next command"
 
 
-def test_the_table_shows_umc_ahead_and_the_reason_is_printed(monkeypatch, monocal_command, tmp_path):
-    text, found = _run(monkeypatch, monocal_command, tmp_path)
-    compared = found.comparison
-    assert compared.best.method == SAVED_METHOD
-    assert compared.result(SAVED_METHOD).carry_over["network_share"] > 0.2, "umc is ahead by its convex start alone"
-    assert compared.verdict_against_best(compared.result(RIVAL)) == "worse"
-    assert found.errors[SAVED_METHOD] < 0.9 * found.errors[RIVAL] < 0.9 * found.errors["none"]
-    assert [line.split()[0] for line in text.splitlines()[3:6]] == [SAVED_METHOD, RIVAL, "none"]
-    told = " ".join(text.split())
-    assert f"Log-loss of {SAVED_METHOD} is {found.lead.verdict} than that of {RIVAL}" in told
-    assert found.lead.verdict.startswith("better by")
-    # the distortion of this world depends on the device
-    assert "errors depend on device and score together" in told
-    assert found.lead.error < 0.75 * found.lead.other_error
-    assert max(map(len, text.split("\nmodel ")[0].splitlines())) <= 80
-
-
-def test_where_the_page_does_not_change_no_reason_is_made_up(monkeypatch, monocal_command, tmp_path):
-    """A weak ranker leaves something to umc here, too, but nothing that one field and the score together explain."""
-    monkeypatch.setattr(demo, "AFTER", demo.BEFORE)
-    text, found = _run(monkeypatch, monocal_command, tmp_path)
-    assert not found.lead.is_visible
-    assert str(found.lead) in text
-    assert "errors depend on" not in text
+def test_it_leaves_the_files_of_others_alone(monocal_command, tmp_path):
+    (tmp_path / "log.parquet").write_text("a month of work")
+    ended = monocal_command("demo", "--out", tmp_path, *ROWS)
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert "log.parquet" in ended.err
+    assert [path.name for path in tmp_path.iterdir()] == ["log.parquet"]

@@ -4,7 +4,6 @@ import pytest
 
 import monocal
 from monocal.core.errors import InvalidInput
-from monocal.lab.demo import run_demo
 from monocal.lab.prepare.encoder import encode_log
 from monocal.lab.rankers import rank_log, ranker
 from monocal.tables.roles import Roles
@@ -32,15 +31,3 @@ def test_a_folder_with_other_files_is_refused(tmp_path, write):
     with pytest.raises(InvalidInput, match=r"notes\.md|manifest\.json"):
         write(tmp_path / "box", log)
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
-
-
-def test_the_demo_runs_again_into_its_own_folder_and_into_no_other(tmp_path):
-    for _ in range(2):
-        run_demo(tmp_path / "demo", n_rows=5000, methods=("none",), saved_method="none")
-        (tmp_path / "demo" / "calibrated.parquet").write_text("made by the next command")
-    assert (tmp_path / "demo" / "calibrated.parquet").read_text() == "made by the next command"
-    (tmp_path / "box").mkdir()
-    (tmp_path / "box" / "log.parquet").write_text("a month of work")
-    with pytest.raises(InvalidInput, match=r"log\.parquet"):
-        run_demo(tmp_path / "box", n_rows=5000, methods=("none",), saved_method="none")
-    assert (tmp_path / "box" / "log.parquet").read_text() == "a month of work"

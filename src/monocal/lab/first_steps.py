@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import shlex
+import json
+import subprocess
 import sys
-from dataclasses import asdict
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
+from urllib.request import Request, urlopen
 
 import typer
 
 from monocal.cli.options import Names, Natural, Range
 from monocal.cli.output import print_json, print_table, remark
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, MonocalError
+from monocal.core.files import atomic_file, output_folder
 
 EXAMPLES = {
     "demo": """
@@ -29,53 +33,78 @@ monocal simulate --list
 }
 
 
-def demo(
-    *, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 150_000, seed: Natural = 0, as_json: bool = False
-) -> None:
+WORLD = "conditional"
+"""A score that is wrong in a way that depends on where it is shown, which is what calibration by fields is for."""
+
+_MARK = "demo.json"
+
+
+def demo(*, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 100_000, seed: Natural = 0) -> None:
     """Goes all the way once, on a simulated log.
 
-    A click log is simulated, ranked and calibrated with many methods; a model is saved. The oldest 60 % of
-    the rows train the ranker; then the page changes and the ranker does not. The next 20 % fit calibrators, the
-    newest 20 % judge them.
+    A click log is simulated, `monocal calibrate` judges it and saves a model, and a service answers one request.
 
     Arguments:
-        out (FOLDER): What to write.
-        rows: Rows of the simulated log.
+        out (FOLDER): What to write: log.parquet, new.parquet (later rows) and box.
+        rows: Rows of the log; a fifth as many are later ones.
     """
-    from monocal.lab.demo import LEFT_OUT, SAVED_METHOD, run_demo
+    import pyarrow.parquet as pq
 
-    found = run_demo(out, n_rows=rows, seed=seed)
-    remark(found.comparison.holdout.explanation)
-    if as_json:
-        print_json(
-            found.comparison.as_dict()
-            | {
-                "errors_to_truth": found.errors,
-                "lead": None if found.lead is None else asdict(found.lead),
-                "model": str(found.model_folder),
-                "report": str(found.report),
-            }
-        )
+    from monocal.cli.fit import calibrate
+    from monocal.lab.simulator import simulate_log
+
+    folder = output_folder(out)
+    _claim(folder)
+    table = simulate_log(rows + rows // 5, seed, WORLD).table()
+    log, new, box = folder / "log.parquet", folder / "new.parquet", folder / "box"
+    for place, part in ((log, table.slice(0, rows)), (new, table.slice(rows))):
+        with atomic_file(place) as temporary:
+            pq.write_table(part, temporary)
+    remark(f"simulated {rows:,} rows as {log} and {rows // 5:,} later ones as {new}")
+    remark(f"$ monocal calibrate {log} --score pctr --label click --time timestamp --out {box}")
+    calibrate([str(log)], out=str(box), score="pctr", label="click", time="timestamp")
+    if find_spec("uvicorn") is None:
+        remark("no service: pip install 'monocal[serve]'")
         return
-    from monocal.cli.tables import print_comparison
+    from monocal.models import load_model
 
-    print_comparison(found.comparison)
-    if found.lead is not None:
-        typer.echo(f"\n{found.lead}")
-    typer.echo("\nMean absolute error to the true probability, which only a simulator knows:")
-    for method, error in sorted(found.errors.items(), key=lambda item: item[1]):
-        typer.echo(f"  {method:<14} {error:.5f}")
-    typer.echo(f"\nmodel   {found.model_folder}\nscores  {found.scored_log}\nreport  {found.report}")
-    calibrated = found.test_log.with_name("calibrated.parquet")
-    started = Path(sys.argv[0])
-    command = f"{shlex.quote(sys.executable)} -m monocal" if started.suffix == ".py" else shlex.quote(str(started))
-    typer.echo(
-        f"\nTry next:\n  {command} inspect {found.model_folder}"
-        f"\n  {command} apply {found.model_folder} {found.test_log} --out {calibrated}"
-        f"\nand {LEFT_OUT}, which takes longer than all methods above together, on the same rows:"
-        f"\n  {command} compare {found.scored_log} --methods {SAVED_METHOD},{LEFT_OUT} --score pctr --label click "
-        f"--fields {','.join(found.fields)} --time timestamp --group user_id --holdout 0.5"
-    )
+    row = table.slice(rows, 1)
+    fields = row.select(list(load_model(box / "model").field_names)).to_pydict()
+    request = {"scores": {"click": row["pctr"].to_pylist()}, "fields": fields}
+    remark(f"$ monocal serve {box / 'model'}, asked once: POST /v1/calibrate {json.dumps(request)}")
+    print_json(ask_once(box / "model", request))
+
+
+def ask_once(model: Path, request: Mapping[str, Any]) -> Any:
+    """Serves a model on a free port of this machine for one request, and returns the answer.
+
+    Arguments:
+        model: The folder of a saved model.
+        request: The body of /v1/calibrate.
+    """
+    words = [sys.executable, "-m", "monocal", "serve", str(model), "--host", "127.0.0.1", "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as service:
+        assert service.stderr is not None
+        try:
+            events = (json.loads(line) for line in service.stderr if line.startswith("{"))
+            port = next((event["port"] for event in events if event.get("event") == "listening"), None)
+            if port is None:
+                raise MonocalError("the service did not start. Hint: monocal serve says why")
+            url, body = f"http://127.0.0.1:{port}/v1/calibrate", json.dumps(request).encode()
+            with urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=60) as answer:
+                return json.load(answer)
+        finally:
+            service.terminate()
+
+
+def _claim(folder: Path) -> None:
+    """Marks the folder as that of a demo, or refuses it: nothing that another wrote is replaced."""
+    taken = [name for name in ("log.parquet", "new.parquet", "box") if (folder / name).exists()]
+    if taken and not (folder / _MARK).is_file():
+        got = f"{str(folder)!r}, which holds {', '.join(taken)} from elsewhere"
+        raise InvalidInput.of("output folder", got, "a new folder, or that of an earlier demo", "choose another folder")
+    with atomic_file(folder / _MARK) as temporary:
+        temporary.write_text('{"format": "monocal demo", "schema_version": 1}\n', encoding="utf-8")
 
 
 def simulate(
