@@ -84,13 +84,3 @@ def test_right_requests_with_strange_values_are_answered_whole(service):
         assert all(len(column) == n_rows and all(0.0 <= p <= 1.0 for p in column) for column in columns)
 
     ask()
-
-
-def test_raw_bytes_are_refused(service):
-    @settings(bounded, max_examples=50)
-    @given(content=st.binary(max_size=200))
-    def ask(content):
-        for path in CALLS:
-            assert 400 <= service.post(path, content=content).status_code < 500
-
-    ask()

@@ -68,17 +68,6 @@ def test_the_look_up_takes_at_most_64_bytes_per_value():
     assert 16 * 1025 < FieldEncoder(vocabulary, refuses_missing=True)._table._entries.nbytes <= 64 * 1025
 
 
-@pytest.mark.parametrize("method", WITHOUT_TORCH)
-def test_every_method_is_served_with_its_offline_numbers(log, method):
-    model = monocal.fit(log, method=method, score="pctr", label="click", fields=["site_id", "country"])
-    engine = Engine(model)
-    for table in (log.slice(0, 1), log.slice(9, 60)):
-        rows = table.to_pydict()
-        fields = {name: rows[name] for name in ("site_id", "country")}
-        answer = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields))
-        assert np.array_equal(answer.probabilities["click"], model.predict(table))
-
-
 @pytest.fixture(scope="module")
 def neural(log):
     """Every method that is trained by gradient descent, after one epoch."""
@@ -117,17 +106,18 @@ def test_no_request_has_a_loop_compiled_again(neural, scores_are):
     assert len(folded_knots.score_knot_rows.signatures) == n_known
 
 
-def test_every_neural_method_is_served_with_its_offline_numbers(log, neural):
+def test_every_method_is_served_with_its_offline_numbers(log, neural):
+    columns = {"score": "pctr", "label": "click", "fields": ["site_id", "country"]}
+    others = {method: monocal.fit(log, method=method, **columns) for method in WITHOUT_TORCH}
     whole = log.slice(0, 300)
-    for name, model in neural.items():
+    for name, model in {**others, **neural}.items():
         offline = model.predict(whole)
         engine = Engine(model)
         for start, n_rows in ((0, 1), (7, 1), (9, 60), (100, 200)):
             rows = whole.slice(start, n_rows).to_pydict()
             fields = {name: rows[name] for name in ("site_id", "country")}
             online = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields)).probabilities["click"]
-            expected = offline[start : start + n_rows]
-            assert np.array_equal(online, expected), name
+            assert np.array_equal(online, offline[start : start + n_rows]), name
 
 
 def test_neural_models_are_served_without_torch_and_the_web_server(neural, tmp_path):
