@@ -304,24 +304,21 @@ def by_times_seen(
     def sums(column: Floats) -> Floats:
         return np.bincount(band, column, len(LEAST_SEEN)).astype(np.float64)
 
-    rows, positives = sums(w), sums(w * y)
+    rows, positives, best = sums(w), sums(w * y), list(stages.values())[-1]
+    observed = np.where(positives > 0.0, positives, np.nan)
+    most = (*(least - 1 for least in LEAST_SEEN[1:]), None)
     losses = {name: sums(w * log_losses(logit(p), y)) for name, p in stages.items()}
-    predicted = {name: sums(w * p) for name, p in stages.items()}
-    best = list(stages.values())[-1]
-    spread = np.sqrt(sums(w**2 * best * (1.0 - best)))
-    found = []
-    for place, least in enumerate(LEAST_SEEN):
-        if rows[place] > 0.0:
-            observed = positives[place] if positives[place] > 0.0 else np.nan
-            found.append(
-                SeenBand(
-                    least,
-                    LEAST_SEEN[place + 1] - 1 if place + 1 < len(LEAST_SEEN) else None,
-                    float(rows[place]),
-                    float(positives[place]),
-                    {name: float(loss[place] / rows[place]) for name, loss in losses.items()},
-                    {name: float(expected[place] / observed) for name, expected in predicted.items()},
-                    float(_QUANTILE * spread[place] / observed),
-                )
-            )
-    return found
+    pcoc = {name: sums(w * p) / observed for name, p in stages.items()}
+    noise = _QUANTILE * np.sqrt(sums(w**2 * best * (1.0 - best))) / observed
+    return [
+        SeenBand(
+            LEAST_SEEN[at],
+            most[at],
+            float(rows[at]),
+            float(positives[at]),
+            {name: float(loss[at] / rows[at]) for name, loss in losses.items()},
+            {name: float(ratio[at]) for name, ratio in pcoc.items()},
+            float(noise[at]),
+        )
+        for at in np.flatnonzero(rows > 0.0)
+    ]

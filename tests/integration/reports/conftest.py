@@ -18,6 +18,10 @@ from monocal.reports import report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 DEADLINE_SECONDS = 180.0
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --disable-dev-shm-usage --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync --hide-scrollbars"
+)
 
 _WIRE = (
     "import os, sys; a, b = (os.dup(int(one)) for one in sys.argv[1:3]); os.dup2(a, 103); os.dup2(b, 104); "
@@ -41,33 +45,18 @@ class Page:
                 # Chromium takes commands on descriptor 3 and answers on 4; a process of our own puts the pipes there
                 *(sys.executable, "-c", _WIRE, str(to_browser), str(from_browser)),
                 executable,
-                "--headless",
-                "--no-sandbox",
-                "--disable-gpu",
-                "--disable-quic",
-                "--disable-dev-shm-usage",
-                "--no-first-run",
-                "--disable-background-networking",
-                "--disable-component-update",
-                "--disable-sync",
-                "--hide-scrollbars",
+                *FLAGS.split(),
                 f"--user-data-dir={profile}",
                 "--remote-debugging-pipe",
                 "about:blank",
             ],
             pass_fds=(to_browser, from_browser),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            **dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL),
         )
         os.close(to_browser)
         os.close(from_browser)
-        self._buffer = b""
-        self._last = 0
-        self._session = None
-        self.messages = []
-        self.requests = []
-        self._loaded = False
+        self._buffer, self._last, self._session, self._loaded = b"", 0, None, False
+        self.messages, self.requests = [], []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
@@ -100,13 +89,8 @@ class Page:
 
     def size(self, width, height, *, phone=False):
         """Sets the size of the window."""
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=height,
-            deviceScaleFactor=2 if phone else 1,
-            mobile=phone,
-        )
+        scale = {"deviceScaleFactor": 2 if phone else 1, "mobile": phone}
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, **scale)
 
     def media(self, *, dark=False, kind=""):
         """Pretends that the reader prefers dark colours, or prints."""
