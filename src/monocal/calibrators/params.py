@@ -114,7 +114,6 @@ RANGES: Mapping[str, Range] = {
     "batch_rows": _COUNT,
     "bits": Range(1, 30, includes_high=True),
     "cap": _POSITIVE,
-    "checkpoint_batches": _COUNT,
     "curve_rows": _COUNT,
     "field": _NOT_NEGATIVE,
     "held_out_share": _SHARE,

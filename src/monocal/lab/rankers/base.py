@@ -177,15 +177,6 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         self._check_fitted()
         save_ranker(self, Path(folder))
 
-    @classmethod
-    @final
-    def load(cls, folder: str | Path) -> Self:
-        """Reads a ranker of this class; nothing in the folder is executed."""
-        loaded = load_ranker(folder)
-        if not isinstance(loaded, cls):
-            raise InvalidInput.of("folder", f"a {type(loaded).__name__}", f"a {cls.__name__}", "use load_ranker")
-        return loaded
-
     @property
     @final
     def is_fitted(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -79,11 +79,19 @@ def published_section(source: str) -> list[str]:
     """
     if source not in PUBLISHED:
         return []
-    lines = ["Published by the paper on this data set:", ""]
-    lines += ["| method | " + " | ".join(METRICS) + " |", "|" + " --- |" * (len(METRICS) + 1)]
-    for method, numbers in PUBLISHED[source].items():
-        lines.append(f"| {method} | " + " | ".join(f"{number:.4f}" for number in numbers) + " |")
-    return [*lines, "", DIFFERENCES, ""]
+    rows = [[method, *(f"{number:.4f}" for number in numbers)] for method, numbers in PUBLISHED[source].items()]
+    table = markdown_table(["method", *METRICS], rows)
+    return ["Published by the paper on this data set:", "", *table, DIFFERENCES, ""]
+
+
+def markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Returns the lines of a table and an empty one.
+
+    Example:
+        >>> markdown_table(["a", "b"], [["1", "2"]])
+        ['| a | b |', '| --- | --- |', '| 1 | 2 |', '']
+    """
+    return [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads), *(f"| {' | '.join(row)} |" for row in rows), ""]
 
 
 Verdict = Literal["", "best", "tie", "worse", "better"]
@@ -264,8 +272,7 @@ def _size_line(rows: Sequence[dict[str, Any]], data: str) -> list[str]:
 
 
 def _markdown_section(section: Section) -> list[str]:
-    head = ["calibrator", *section.metrics, "CPU s", "GiB"]
-    lines = [f"## {section.data}", "", "| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    rows = []
     for name, entries, cost in section.lines:
         texts = [
             f"**{entry.text}**"
@@ -273,12 +280,12 @@ def _markdown_section(section: Section) -> list[str]:
             else entry.text + MARKS[entry.verdict]
             for metric, entry in zip(section.metrics, entries, strict=True)
         ]
-        lines.append(f"| {name} | " + " | ".join(texts) + f" | {cost.cpu_seconds:.1f} | {cost.gibibytes:.1f} |")
-    lines.append("| *floor* | " + " | ".join(section.floors) + " | | |")
+        rows.append([name, *texts, f"{cost.cpu_seconds:.1f}", f"{cost.gibibytes:.1f}"])
+    rows.append(["*floor*", *section.floors, "", ""])
+    lines = [f"## {section.data}", "", *markdown_table(["calibrator", *section.metrics, "CPU s", "GiB"], rows)]
     skipped = [f"- {name}: skipped, {reason}" for name, reason in section.skipped]
-    periods = []
+    lines += [*skipped, ""] if skipped else []
     if section.periods:
-        head = ["PCOC", *section.periods]
-        periods = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-        periods += [f"| {name} | " + " | ".join(values) + " |" for name, values in section.by_period]
-    return [*lines, "", *skipped, *([""] if skipped else []), *periods, *([""] if periods else [])]
+        by_period = [[name, *values] for name, values in section.by_period]
+        lines += markdown_table(["PCOC", *section.periods], by_period)
+    return lines

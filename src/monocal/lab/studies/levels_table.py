@@ -11,7 +11,7 @@ from monocal.core.scores import Floats, log_losses, logit, sigmoid
 from monocal.evaluation.evaluate import evaluate
 from monocal.lab.studies.cells import Cell
 from monocal.lab.studies.evaluator import N_FLOOR, FieldErrors, pcoc_by_time
-from monocal.lab.studies.leaderboard import versions
+from monocal.lab.studies.leaderboard import markdown_table, versions
 from monocal.lab.studies.study import Study
 from monocal.lab.studies.study_data import PreparedData, Truth
 
@@ -132,7 +132,7 @@ def _tables(judged: list[_Judged], challenger: str, period: str) -> Iterator[str
         paired = row.difference(challengers[row.seed]) if row.seed in challengers else ""
         memory = f"{row.facts['peak_rss_bytes'] / 2**30:.1f}"
         lines.append([row.title, f"{row.values['log_loss']:.6f}", row.difference(best), paired, *values, memory])
-    yield from _table([*head, "beyond its floor", "PCOC", "CPU s", "GiB"], lines)
+    yield from markdown_table([*head, "beyond its floor", "PCOC", "CPU s", "GiB"], lines)
     if best.periods:
         yield from _period_tables(judged, period)
     yield from _without_scloss(judged)
@@ -144,9 +144,9 @@ def _tables(judged: list[_Judged], challenger: str, period: str) -> Iterator[str
 def _period_tables(judged: list[_Judged], period: str) -> Iterator[str]:
     best = judged[0]
     rows = [[row.title, *(f"{value:.2f}" for value in row.periods.values())] for row in judged]
-    yield from _table(["PCOC", *(f"{period} {when}" for when in best.periods)], rows)
+    yield from markdown_table(["PCOC", *(f"{period} {when}" for when in best.periods)], rows)
     head = ["log-loss, MFRCE beyond its floor", *(name.format(period) for name in best.moved)]
-    yield from _table(head, [[row.title, *row.moved.values()] for row in judged])
+    yield from markdown_table(head, [[row.title, *row.moved.values()] for row in judged])
 
 
 def _without_scloss(judged: list[_Judged]) -> Iterator[str]:
@@ -158,16 +158,9 @@ def _without_scloss(judged: list[_Judged]) -> Iterator[str]:
             if row.seed == without.seed and (row.name == recipe or row.name.startswith(f"{recipe}, ")):
                 lines.append([row.title, row.difference(without)])
     if lines:
-        yield from _table(["calibrator", "minus the same without SCLoss"], lines)
+        yield from markdown_table(["calibrator", "minus the same without SCLoss"], lines)
 
 
 def _chosen(search: Mapping[str, Any]) -> str:
     chosen = ", ".join(f"{name} {value:g}" for name, value in search["arguments"].items())
     return f"{search['n_trials']} candidates, chosen {chosen}; held-out log-loss {search['holdout_log_loss']:.6f}."
-
-
-def _table(headings: list[str], rows: list[list[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(headings) + " |"
-    yield "|" + " --- |" * len(headings)
-    yield from ("| " + " | ".join(row) + " |" for row in rows)
-    yield ""
