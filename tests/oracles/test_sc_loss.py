@@ -9,7 +9,6 @@ from monocal.neural.losses import (
     PRESETS,
     FieldCalibrationLoss,
     SmoothCalibrationLoss,
-    SmoothCalibrationSettings,
     cross_entropy,
     squared_error,
 )
@@ -101,21 +100,21 @@ def test_only_the_paper_forgets_at_the_start_of_an_epoch():
 
 def test_presets_close_their_bins_on_different_sides():
     logits, labels = torch.logit(torch.tensor([0.2, 0.25], dtype=torch.float64)), torch.tensor([0.0, 1.0])
-    left = SmoothCalibrationLoss(10, 0.0, settings=SmoothCalibrationSettings(closed="left"))
-    right = SmoothCalibrationLoss(10, 0.0, settings=SmoothCalibrationSettings(closed="right"))
+    left, right = SmoothCalibrationLoss(10, 0.0, "paper"), SmoothCalibrationLoss(10, 0.0, "authors")
     p = torch.sigmoid(logits)
     assert p[0].item() == 0.2
     assert left(logits, labels).item() == pytest.approx((0.5 - 0.225) ** 2)
-    assert right(logits, labels).item() == pytest.approx((0.2**2 + 0.75**2) / 2)
+    assert right(logits, labels).item() == pytest.approx(0.2**2 + 0.75**2)
 
 
 def test_bias_corrected_averages_of_a_constant_batch_are_that_batch():
     """However often the same batch is seen, the corrected loss is the loss at tau = 0."""
-    corrected = SmoothCalibrationSettings(bias_corrected=True)
     p, y = (torch.tensor(column) for column in BATCHES[0])
-    loss = SmoothCalibrationLoss(10, 0.95, settings=corrected)
+    alone = SmoothCalibrationLoss(3, 0.0)(torch.logit(p), y).item()
+    assert alone > 0.01
+    loss = SmoothCalibrationLoss(3, 0.95)
     for _ in range(3):
-        assert loss(torch.logit(p), y).item() == pytest.approx(0.111475, abs=1e-9)
+        assert loss(torch.logit(p), y).item() == pytest.approx(alone, abs=1e-9)
 
 
 def test_empty_bins_cost_nothing_and_keep_their_averages():

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import lsq_linear
 
-from monocal.core.dataset import Block, Dataset
+from monocal.core.dataset import Dataset
 from monocal.core.scores import Floats, log_losses, sigmoid
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
@@ -203,8 +203,8 @@ class _Pieces(NamedTuple):
     def derivatives(self, values: Floats) -> tuple[float, Floats, Floats]:
         """Returns loss, gradient and second derivative by the values at the knots."""
         rises = np.diff(values)
-
-        def of_part(part: Block) -> list[Floats | float]:
+        found: list[list[Floats | float]] = []
+        for part in self.data.parts():
             loss, total = 0.0, np.zeros((5, self.n_pieces))
             for block in part.blocks(_BLOCK_ROWS):
                 piece, place, w = block.of(self.piece).astype(np.intp), block.of(self.place), block.w
@@ -214,14 +214,12 @@ class _Pieces(NamedTuple):
                 columns = (residual, residual * place, curvature, curvature * place, curvature * place**2)
                 loss += float(w @ log_losses(z, block.y))
                 total += [np.bincount(piece, column, self.n_pieces) for column in columns]
-            return [loss, *total]
-
-        loss, *sums = self.data.sum_parts(of_part)
-        r, r_place, b, b_place, b_squared = sums
+            found.append([loss, *total])
+        all_loss, r, r_place, b, b_place, b_squared = self.data.cut.add(found)
         gradient = np.append(r - r_place, 0.0) + np.append(0.0, r_place)
         left, right = np.append(b - 2.0 * b_place + b_squared, 0.0), np.append(0.0, b_squared)
         mixed = np.diag(b_place - b_squared, 1)
-        return float(loss), gradient, np.diag(left + right) + mixed + mixed.T
+        return float(all_loss), gradient, np.diag(left + right) + mixed + mixed.T
 
 
 def _settled(rows: _Pieces, basis: Floats, theta: Floats, smoothness: _Smoothness) -> _Found | None:

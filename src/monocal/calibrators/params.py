@@ -169,10 +169,10 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
     """Returns every constructor argument, its meaning from the docstrings of the class and of those it derives from.
 
     Example:
-        >>> from monocal.calibrators.platt import Platt
-        >>> found = {argument.name: argument for argument in arguments_of(Platt)}
-        >>> found["targets"].expected, found["recent_share"].expected
-        ("'labels' or 'platt'", 'a number in [0, 1)')
+        >>> from monocal.calibrators.binned import Histogram
+        >>> found = {argument.name: argument for argument in arguments_of(Histogram)}
+        >>> found["binning"].expected, found["recent_share"].expected
+        ("'width' or 'mass'", 'a number in [0, 1)')
     """
     found = [entry for base in reversed(kind.__mro__) for entry in _documented(base).items()]
     meanings = {name: text for name, text in found if not text.startswith("See `")}

@@ -15,7 +15,7 @@ from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.reduce import Partition
 from monocal.core.scores import Floats, log_losses, sigmoid
-from monocal.wide.penalties import Penalty, PenaltyPath, solve_with_penalties
+from monocal.wide.penalties import N_ROUNDS, Penalty, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters, loop_for
 
 PRIOR_STRENGTH = 4.0
@@ -262,11 +262,13 @@ def rolling_origin_fits(data: Dataset, blocks: TimeBlocks, l2: Penalty) -> list[
         older = data.take(blocks.rows(0, end))
         if begin < end or not older.has_both_classes:
             continue
-        last = origins[-1] if origins else None
-        if last is not None and end <= last.end:
-            continue
-        path = PenaltyPath() if last is None else PenaltyPath(last.penalties, LATER_ROUNDS)
-        found, penalties = solve_with_penalties(older, l2, SEARCH, None if last is None else last.found, path)
+        start, first, n_rounds = None, None, N_ROUNDS
+        if origins:
+            last = origins[-1]
+            if end <= last.end:
+                continue
+            start, first, n_rounds = last.found, last.penalties, LATER_ROUNDS
+        found, penalties = solve_with_penalties(older, l2, SEARCH, start, first=first, n_rounds=n_rounds)
         origins.append(Origin(end, begin, found, penalties))
         del older  # in parts a copy, and the rows before the next origin are more
     return origins

@@ -16,7 +16,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats
-from monocal.wide.penalties import LARGEST_PENALTY, Penalty, PenaltyPath, solve_with_penalties
+from monocal.wide.penalties import LARGEST_PENALTY, N_ROUNDS, Penalty, solve_with_penalties
 from monocal.wide.solver import Search, WideParameters
 
 Carry = Literal["auto", "none"] | Mapping[Any, float]
@@ -218,32 +218,50 @@ def fit_effects(data: Dataset, carry_over: CarryOver | None, l2: Penalty, search
         l2: A penalty for all fields; `auto` learns one per field.
         search: When the search stops.
     """
-    if carry_over is None:
-        found, penalties = solve_with_penalties(data, l2, search)
-        return EffectFit(found, found.shifts, penalties, None)
-    start, path = None, PenaltyPath()
-    fitted = np.flatnonzero(carry_over.fitted)
-    own = data.fields.by_id(carry_over.fitted)
-    if carry_over.origins:
+    start, first, n_rounds = None, None, N_ROUNDS
+    if carry_over is not None and carry_over.origins:
         last = carry_over.origins[-1]
-        path = PenaltyPath(last.penalties[fitted], FINAL_ROUNDS)
-        start = replace(last.found, shifts=last.found.shifts[own], curvature=last.found.curvature[own])
-    found, learned = solve_with_penalties(data.with_fields(fitted), l2, search, start, path)
-    found, penalties = among_all_fields(found, learned, carry_over, data)
+        start, first, n_rounds = last.found, last.penalties, FINAL_ROUNDS
+    found, penalties = solve_fitted(data, carry_over, l2, search, start, first, n_rounds)
+    if carry_over is None:
+        return EffectFit(found, found.shifts, penalties, None)
     nuisance = found.shifts * data.fields.by_id(carry_over.nuisance_weight)
     return EffectFit(line_beside(data, replace(found, shifts=nuisance)), found.shifts, penalties, carry_over)
 
 
-def among_all_fields(
-    found: WideParameters, penalties: Floats, carry_over: CarryOver, data: Dataset
+def solve_fitted(
+    data: Dataset,
+    carry_over: CarryOver | None,
+    l2: Penalty,
+    search: Search,
+    start: WideParameters | None,
+    first: Floats | None,
+    n_rounds: int,
 ) -> tuple[WideParameters, Floats]:
-    """Returns parameters and penalties of the fitted fields as those of all; fields that left have no shifts."""
-    own = data.fields.by_id(carry_over.fitted)
+    """Returns parameters and penalties of all fields; those that left have no shifts and the largest penalty.
+
+    Arguments:
+        data: Rows in time order.
+        carry_over: Shares of all fields; None fits all of them.
+        l2: As for `solve_with_penalties`, like the others.
+        search: When each solve stops.
+        start: Where the first solve starts, with the shifts of all fields.
+        first: Where the estimate of penalties starts, one per field.
+        n_rounds: How often they are updated.
+    """
+    if carry_over is None:
+        return solve_with_penalties(data, l2, search, start, first=first, n_rounds=n_rounds)
+    fitted, own = np.flatnonzero(carry_over.fitted), data.fields.by_id(carry_over.fitted)
+    if start is not None:
+        start = replace(start, shifts=start.shifts[own], curvature=start.curvature[own])
+    if first is not None:
+        first = first[fitted]
+    found, learned = solve_with_penalties(data.with_fields(fitted), l2, search, start, first=first, n_rounds=n_rounds)
     shifts, curvature = np.zeros(data.fields.n_ids), np.zeros(data.fields.n_ids)
     shifts[own], curvature[own] = found.shifts, found.curvature
-    of_all = np.full(len(data.fields), LARGEST_PENALTY)
-    of_all[carry_over.fitted] = penalties
-    return replace(found, shifts=shifts, curvature=curvature), of_all
+    penalties = np.full(len(data.fields), LARGEST_PENALTY)
+    penalties[fitted] = learned
+    return replace(found, shifts=shifts, curvature=curvature), penalties
 
 
 def line_beside(data: Dataset, effects: WideParameters) -> WideParameters:

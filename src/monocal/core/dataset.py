@@ -270,19 +270,18 @@ class Dataset:
             >>> [float(total) for total in rows.sum(lambda block: [block.z.sum(), block.w.sum()])]
             [4999950000.0, 100000.0]
         """
-
-        def of_part(part: Block) -> Sums:
+        found = []
+        for part in self.parts():
             first, *others = part.blocks() or [part]
             total = list(of_block(first))
             for block in others:
                 total = [before + added for before, added in zip(total, of_block(block), strict=True)]
-            return total
+            found.append(total)
+        return self.cut.add(found)
 
-        return self.sum_parts(of_part)
-
-    def sum_parts(self, of_part: Callable[[Block], Sums]) -> list[Floats]:
-        """Returns sums over all rows, from a function that adds up the blocks of one part in its own way."""
-        return self.cut.add([of_part(Block(self, rows, number)) for number, rows in self.cut.parts()])
+    def parts(self) -> list[Block]:
+        """Returns this member's parts; who adds up their blocks in a way of its own has `cut.add` add the parts."""
+        return [Block(self, rows, number) for number, rows in self.cut.parts()]
 
     def quantiles(self, shares: Floats) -> Floats:
         """Returns quantiles of the logits over all rows; a row of weight k stands k times."""
@@ -335,6 +334,7 @@ class Dataset:
 
 
 @final
+@dataclass(slots=True, eq=False)
 class Block:
     """Consecutive rows of a dataset: one of its parts, or a piece of that with few enough rows for columns beside them.
 
@@ -344,10 +344,9 @@ class Block:
         number: Of which of all members' parts they are.
     """
 
-    __slots__ = ("data", "number", "rows")
-
-    def __init__(self, data: Dataset, rows: slice, number: int = 0) -> None:
-        self.data, self.rows, self.number = data, rows, number
+    data: Dataset
+    rows: slice
+    number: int = 0
 
     def __len__(self) -> int:
         return int(self.rows.stop - self.rows.start)
@@ -365,7 +364,8 @@ class Block:
         """How often each row counts; not to be written to."""
         if self.data.w is not None:
             return self.data.w[self.rows]
-        return _ONES[: len(self)] if len(self) <= _ONES.size else np.ones(len(self))
+        n = self.rows.stop - self.rows.start
+        return _ONES[:n] if n <= _ONES.size else np.ones(n)
 
     @property
     def ids(self) -> Ids:
@@ -380,9 +380,10 @@ class Block:
 
     def blocks(self, n_rows: int | None = None) -> list[Block]:
         """Returns the rows, so many at a time; as many as `Dataset.sum` takes if nothing is said."""
-        first, stop, n = self.rows.start, self.rows.stop, n_rows or BLOCK_ROWS
-        ends = (slice(begin, min(begin + n, stop)) for begin in range(first, stop, n))
-        return [Block(self.data, rows, self.number) for rows in ends]
+        stop, n, blocks = self.rows.stop, n_rows or BLOCK_ROWS, []
+        for begin in range(self.rows.start, stop, n):
+            blocks.append(Block(self.data, slice(begin, min(begin + n, stop)), self.number))
+        return blocks
 
 
 @final

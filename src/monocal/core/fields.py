@@ -197,7 +197,7 @@ class FieldSchema:
     @cached_property
     def places(self) -> NDArray[np.int64]:
         """The column of each field among the rows' ids."""
-        return np.arange(len(self)) if self.columns is None else self.columns
+        return np.arange(self.sizes.size) if self.columns is None else self.columns
 
     @property
     def n_ids(self) -> int:

@@ -13,16 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.contract import RowScorer, Tags
-from monocal.calibrators.logistic import solve_shift
 from monocal.carry_over.curve import learn_score_curve
 from monocal.carry_over.shares import SEARCH, ValidationRows, solve_shares
 from monocal.carry_over.shrinkage import (
     CarryOver,
     EffectFit,
-    among_all_fields,
     fit_effects,
     learn_carry_over,
     line_beside,
+    solve_fitted,
 )
 from monocal.core.dataset import Dataset
 from monocal.core.errors import need
@@ -31,6 +30,7 @@ from monocal.core.reduce import LOCAL, broadcast
 from monocal.core.scores import Floats, LogitVariance
 from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.fitted import (
+    CompiledUmc,
     FittedMap,
     Weights,
     fitted_map,
@@ -45,7 +45,7 @@ from monocal.neural.maps import MapInputs, Parts
 from monocal.neural.options import NeuralArguments
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.operations import Ops, Values
-from monocal.wide.penalties import FIRST_PENALTY, Penalty, PenaltyPath, solve_with_penalties
+from monocal.wide.penalties import FIRST_PENALTY, Penalty
 from monocal.wide.solver import Search, WideParameters
 
 if TYPE_CHECKING:
@@ -291,6 +291,9 @@ class NeuralCalibrator(NeuralArguments):
         return self._apply(self._fitted_map(), data)
 
     def _row_scorer(self, shift: float) -> RowScorer:
+        fitted = self._fitted_map()
+        if isinstance(fitted, CompiledUmc):
+            return fitted.row_scorer(shift)
         return lambda logits, ids: self._predict(Dataset(logits, ids=ids if ids.shape[1] else None), shift)
 
     @staticmethod
@@ -441,24 +444,13 @@ def refit_shifts(map_logits: Floats, data: Dataset, l2: Penalty, start: Start, c
     """
     assert start.shifts is not None
     assert start.penalties is not None
-    rows, schema = data.with_z(map_logits), data.fields
-    n_rounds = REFIT_ROUNDS if l2 == "auto" else 0
-    if carry_over is None:
-        first = WideParameters.at(start.shifts)
-        found, penalties = solve_with_penalties(rows, "auto", _REFIT, first, PenaltyPath(start.penalties, n_rounds))
-        shifts, intercept = found.shifts, found.intercept
-    else:
-        fitted = np.flatnonzero(carry_over.fitted)
-        first = WideParameters.at(start.shifts[schema.by_id(carry_over.fitted)])
-        path = PenaltyPath(start.penalties[fitted], n_rounds)
-        found, learned = solve_with_penalties(rows.with_fields(fitted), "auto", _REFIT, first, path)
-        found, penalties = among_all_fields(found, learned, carry_over, data)
-        shifts = found.shifts * schema.by_id(carry_over.carried)
-        total = schema.add_shifts(map_logits, data.ids, shifts)
-        intercept = solve_shift(data, total)
+    rows, n_rounds = data.with_z(map_logits), REFIT_ROUNDS if l2 == "auto" else 0
+    first = WideParameters.at(start.shifts)
+    found, penalties = solve_fitted(rows, carry_over, "auto", _REFIT, first, start.penalties, n_rounds)
+    found = EffectFit(found, found.shifts, penalties, carry_over).forecast(rows)
     return {
-        "wide.shifts": shifts,
-        "wide.offsets": schema.offsets,
-        "wide.intercept": np.array([intercept]),
+        "wide.shifts": found.shifts,
+        "wide.offsets": data.fields.offsets,
+        "wide.intercept": np.array([found.intercept]),
         "wide.penalties": penalties,
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ class Loss(nn.Module, ABC):
     training mode, and `start_epoch` tells it when a new pass over the data begins.
     """
 
-    @final  # type: ignore[misc]  # torch declares forward as a plain attribute
+    @abstractmethod
     def forward(
         self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, field_ids: Tensor | None = None
     ) -> Tensor:
@@ -34,18 +34,9 @@ class Loss(nn.Module, ABC):
             weights: How often each row counts; None means once.
             field_ids: Field ids `(b, F)`, for losses that look at groups of rows.
         """
-        return self._loss(logits, labels, weights, field_ids)
 
-    @final
     def start_epoch(self) -> None:
-        """Tells the loss that the next batch is the first of a pass over the data."""
-        self._start_epoch()
-
-    @abstractmethod
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor: ...
-
-    def _start_epoch(self) -> None:
-        """Forgets what must not outlive an epoch; nothing by default."""
+        """Takes note that the next batch is the first of a pass over the data; forgets nothing unless it must."""
 
 
 def weighted_mean(values: Tensor, weights: Tensor | None) -> Tensor:
@@ -83,7 +74,9 @@ def cross_entropy(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
 class CrossEntropy(Loss):
     """`cross_entropy` as a loss, to be put into a `WeightedSum`."""
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
+    def forward(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, _field_ids: Tensor | None = None
+    ) -> Tensor:
         return cross_entropy(logits, labels, weights)
 
 
@@ -109,17 +102,10 @@ def squared_error(logits: Tensor, labels: Tensor, weights: Tensor | None = None)
 class SquaredError(Loss):
     """`squared_error` as a loss, to be put into a `WeightedSum`."""
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
+    def forward(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, _field_ids: Tensor | None = None
+    ) -> Tensor:
         return squared_error(logits, labels, weights)
-
-
-class GroupedRows(NamedTuple):
-    """Rows and the group that each belongs to."""
-
-    groups: Tensor
-    probabilities: Tensor
-    labels: Tensor
-    weights: Tensor | None
 
 
 @final
@@ -159,11 +145,10 @@ class AveragedGaps(nn.Module):
     def forward(self, groups: Tensor, probabilities: Tensor, labels: Tensor, weights: Tensor | None) -> Tensor:
         """Returns the sum for one batch; in training mode the averages move on."""
         present, place = torch.unique(groups, return_inverse=True)
-        return self._value(present, _sums(GroupedRows(place, probabilities, labels, weights), present.shape[0]))
-
-    def _value(self, present: Tensor, sums: Tensor) -> Tensor:
-        """Returns the sum over groups, from the sizes, labels and predictions of each."""
-        sizes, label_sums, score_sums = sums
+        scores = probabilities.to(torch.float64)
+        times = torch.ones_like(scores) if weights is None else weights.to(torch.float64)
+        columns, zeros = (times, times * labels.to(torch.float64), times * scores), scores.new_zeros(present.shape[0])
+        sizes, label_sums, score_sums = (zeros.index_add(0, place, column) for column in columns)
         filled = sizes > 0.0
         per_row = torch.where(filled, 1.0 / sizes.clamp(min=1e-300), 0.0)
         keep, new = self.tau, 1.0 - self.tau
@@ -175,7 +160,9 @@ class AveragedGaps(nn.Module):
         if self.bias_corrected:
             gaps = gaps / masses
         if self.training:
-            self._remember(present[filled], label_means, score_means, counts, masses, filled)
+            moved = {"label_means": label_means, "score_means": score_means, "counts": counts, "masses": masses}
+            for name, values in moved.items():
+                self.get_buffer(name)[present[filled]] = values.detach()[filled]
         shares = counts if self.counts_averaged else sizes
         return torch.where(filled, shares * gaps.square(), 0.0).sum()
 
@@ -183,27 +170,6 @@ class AveragedGaps(nn.Module):
         """Forgets every batch."""
         for buffer in self.buffers():
             buffer.zero_()
-
-    @torch.no_grad()
-    def _remember(
-        self, present: Tensor, labels: Tensor, scores: Tensor, counts: Tensor, masses: Tensor, filled: Tensor
-    ) -> None:
-        for buffer, moved in (
-            (self.label_means, labels),
-            (self.score_means, scores),
-            (self.counts, counts),
-            (self.masses, masses),
-        ):
-            buffer[present] = moved[filled]
-
-
-def _sums(rows: GroupedRows, n_groups: int) -> Tensor:
-    """Returns sizes, sums of labels and sums of predictions of every group."""
-    scores = rows.probabilities.to(torch.float64)
-    times = torch.ones_like(scores) if rows.weights is None else rows.weights.to(torch.float64)
-    columns = times, times * rows.labels.to(torch.float64), times * scores
-    zeros = scores.new_zeros(n_groups)
-    return torch.stack([zeros.index_add(0, rows.groups, column) for column in columns])
 
 
 @dataclass(frozen=True)
@@ -252,7 +218,6 @@ class SmoothCalibrationLoss(Loss):
         n_bins: Number of bins N.
         tau: How much of the past is kept; 0 looks at the batch alone.
         preset: `monocal`, `paper` or `authors`.
-        settings: Replaces the preset.
 
     Example:
         Two of the ten bins are filled: one predicts too little, the other too much.
@@ -264,19 +229,11 @@ class SmoothCalibrationLoss(Loss):
         0.111475
     """
 
-    def __init__(
-        self,
-        n_bins: int = 10,
-        tau: float = 0.95,
-        preset: str = "monocal",
-        *,
-        settings: SmoothCalibrationSettings | None = None,
-    ) -> None:
+    def __init__(self, n_bins: int = 10, tau: float = 0.95, preset: str = "monocal") -> None:
         super().__init__()
         if preset not in PRESETS:
             raise UnknownName.among("preset", preset, PRESETS)
-        self.n_bins = n_bins
-        self.settings = settings or PRESETS[preset]
+        self.n_bins, self.settings = n_bins, PRESETS[preset]
         self.gaps = AveragedGaps(
             n_bins,
             tau,
@@ -284,27 +241,24 @@ class SmoothCalibrationLoss(Loss):
             counts_averaged=self.settings.counts_averaged,
         )
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, _field_ids: Tensor | None) -> Tensor:
-        values = logits.detach().contiguous()
-        edges = equal_mass_edges(values, weights, self.n_bins) if self.settings.bins == "mass" else None
-        bins = self._bins(values, edges)
-        total: Tensor = self.gaps(bins, torch.sigmoid(logits), labels, weights)
+    def forward(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, _field_ids: Tensor | None = None
+    ) -> Tensor:
+        p, values = torch.sigmoid(logits), logits.detach().contiguous()
+        if self.settings.bins == "mass":
+            # equal logits must share a bin, and a vectorised sigmoid may round them differently
+            bins = torch.searchsorted(equal_mass_edges(values, weights, self.n_bins), values, right=True)
+        else:
+            edges = torch.arange(1, self.n_bins, dtype=p.dtype, device=p.device) / self.n_bins
+            bins = torch.searchsorted(edges, torch.sigmoid(values), right=self.settings.closed == "left")
+        total: Tensor = self.gaps(bins, p, labels, weights)
         if self.settings.normalise == "none":
             return total
-        n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
-        return total / n_rows
+        return total / (logits.shape[0] if weights is None else weights.to(torch.float64).sum())
 
-    def _start_epoch(self) -> None:
+    def start_epoch(self) -> None:
         if self.settings.reset == "epoch":
             self.gaps.reset()
-
-    def _bins(self, logits: Tensor, edges: Tensor | None) -> Tensor:
-        if edges is not None:
-            # equal logits must share a bin, and a vectorised sigmoid may round them differently
-            return torch.searchsorted(edges, logits, right=True)
-        p = torch.sigmoid(logits)
-        edges = torch.arange(1, self.n_bins, dtype=p.dtype, device=p.device) / self.n_bins
-        return torch.searchsorted(edges, p, right=self.settings.closed == "left")
 
 
 def equal_mass_edges(values: Tensor, weights: Tensor | None, n_bins: int) -> Tensor:
@@ -360,13 +314,9 @@ class FieldCalibrationLoss(Loss):
         self.register_buffer("offsets", torch.cumsum(sizes, 0) - sizes, persistent=False)
         self.gaps = AveragedGaps(int(sum(field_sizes)), tau, bias_corrected=True, counts_averaged=False)
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
-        total: Tensor = self.gaps(*self._rows(logits, labels, weights, field_ids))
-        n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
-        return total / (n_rows * self.sizes.shape[0])
-
-    def _rows(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> GroupedRows:
-        """Returns every row once per field, as one of its value's group."""
+    def forward(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, field_ids: Tensor | None = None
+    ) -> Tensor:
         if field_ids is None:
             raise InvalidInput.of("field_ids", None, "the ids of every row", "pass them, or use SmoothCalibrationLoss")
         n_fields = self.sizes.shape[0]
@@ -379,12 +329,10 @@ class FieldCalibrationLoss(Loss):
         def per_field(column: Tensor) -> Tensor:
             return column[:, None].expand(-1, n_fields).reshape(-1)
 
-        return GroupedRows(
-            groups,
-            per_field(torch.sigmoid(logits)),
-            per_field(labels),
-            None if weights is None else per_field(weights),
-        )
+        times = None if weights is None else per_field(weights)
+        total: Tensor = self.gaps(groups, per_field(torch.sigmoid(logits)), per_field(labels), times)
+        n_rows = logits.shape[0] if weights is None else weights.to(torch.float64).sum()
+        return total / (n_rows * n_fields)
 
 
 @final
@@ -409,12 +357,14 @@ class WeightedSum(Loss):
         self.factors = [factor for factor, _ in parts]
         self.losses = nn.ModuleList([loss for _, loss in parts])
 
-    def _loss(self, logits: Tensor, labels: Tensor, weights: Tensor | None, field_ids: Tensor | None) -> Tensor:
+    def forward(
+        self, logits: Tensor, labels: Tensor, weights: Tensor | None = None, field_ids: Tensor | None = None
+    ) -> Tensor:
         values = [loss(logits, labels, weights, field_ids) for loss in self.losses]
         total: Tensor = sum(factor * value for factor, value in zip(self.factors, values, strict=True))
         return total
 
-    def _start_epoch(self) -> None:
+    def start_epoch(self) -> None:
         for loss in self.losses:
             assert isinstance(loss, Loss)
             loss.start_epoch()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, final
 
-from monocal.calibrators.contract import RowScorer, Tags
+from monocal.calibrators.contract import Tags
 from monocal.compiled.jit import numba_is_installed
 from monocal.core.errors import InvalidInput
 from monocal.neural import maps
@@ -32,10 +32,6 @@ class KnotsCalibrator(NeuralCalibrator):
     def _prepare(self, weights: Weights) -> FittedMap:
         compiled = numba_is_installed() and network_weight(weights) > 0.0
         return CompiledUmc(weights) if compiled else super()._prepare(weights)
-
-    def _row_scorer(self, shift: float) -> RowScorer:
-        fitted = self._fitted_map()
-        return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else super()._row_scorer(shift)
 
 
 @final

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, final
+from typing import Any, Literal, final
 
 import numpy as np
 import torch
@@ -35,18 +35,6 @@ _ROWS_SHOWN = 5
 
 class TrainingDiverged(MonocalError, ArithmeticError):
     """The training loss became infinite or not a number. The message names the rows and what is suspicious."""
-
-
-class Trainable(Protocol):
-    """A network of logits and field ids whose output is a logit per row."""
-
-    def penalty(self) -> Tensor:
-        """Returns the network's own term of the training loss; 0 unless it needs one."""
-        ...
-
-    def set_progress(self, share: float) -> None:
-        """Takes the share of the training that is done, for choices that harden over time."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +80,8 @@ def train(
     untrained ones included.
 
     Arguments:
-        network: A torch module that is `Trainable`; it may have a penalty of its own.
+        network: A torch module of logits and field ids, like `MonotoneMap`; its `penalty()` is added to the loss, and
+            `set_progress(share)` tells it how much of the training is done.
         rows: The rows to learn from.
         loss: What to minimise beside the network's penalty.
         options: Rates and batches.

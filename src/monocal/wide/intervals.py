@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.carry_over.blocks import TimeBlocks
-from monocal.core.dataset import Block, Dataset
+from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.scores import Floats, LogitVariance, sigmoid
 
@@ -33,15 +33,15 @@ def posterior_at_fit(logits: Floats, data: Dataset, penalties: Floats) -> State:
         penalties: One per field.
     """
 
-    def of_part(part: Block) -> list[Floats | float]:
+    found: list[list[Floats | float]] = []
+    for part in data.parts():
         z, weights = part.of(data.z), None if data.w is None else part.of(data.w)
         curvature = _curvature(part.of(logits), weights)
         ids = None if data.ids is None else data.ids[part.rows]
         mass = float(len(z)) if weights is None else float(weights.sum())
         values = values_information(curvature, ids, data.fields)
-        return [float(curvature.sum()), float(curvature @ z), float(curvature @ z**2), mass, values]
-
-    flat, turned, square, weight, information = data.sum_parts(of_part)
+        found.append([float(curvature.sum()), float(curvature @ z), float(curvature @ z**2), mass, values])
+    flat, turned, square, weight, information = data.cut.add(found)
     level = float(flat)
     # turned around the rows that carry the information, a slope says nothing about the level
     slope = max(float(square) - float(turned) ** 2 / max(level, 1e-12), 0.0)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, final
+from typing import Literal
 
 import numpy as np
 
@@ -24,22 +23,14 @@ MOST_ROWS = 1_000_000
 """Penalties are estimated on this many of the most recent rows; the shifts then use all."""
 
 
-@final
-@dataclass(frozen=True)
-class PenaltyPath:
-    """Where the estimate of penalties starts and how long it goes on.
-
-    Attributes:
-        first: One penalty per field to start from; None means 10 for each.
-        n_rounds: How often they are updated.
-    """
-
-    first: Floats | None = None
-    n_rounds: int = N_ROUNDS
-
-
 def solve_with_penalties(
-    data: Dataset, l2: Penalty, search: Search, start: WideParameters | None = None, path: PenaltyPath | None = None
+    data: Dataset,
+    l2: Penalty,
+    search: Search,
+    start: WideParameters | None = None,
+    *,
+    first: Floats | None = None,
+    n_rounds: int = N_ROUNDS,
 ) -> tuple[WideParameters, Floats]:
     r"""Solves for shifts with a given penalty, or with one per field that the rows teach; returns both.
 
@@ -61,7 +52,8 @@ def solve_with_penalties(
         l2: The penalty of all fields; `auto` learns one per field.
         search: When each solve stops.
         start: Where the first solve starts.
-        path: Where the estimate of penalties starts and how long it goes on.
+        first: Where the estimate of penalties starts, one per field; None means 10 for each.
+        n_rounds: How often they are updated.
 
     Example:
         The first field shifts the logit by ±1; the second means nothing.
@@ -76,12 +68,11 @@ def solve_with_penalties(
     if l2 != "auto":
         penalties = np.full(len(data.fields), float(l2))
         return solve_wide(data, penalties, search, start), penalties
-    path = path or PenaltyPath()
-    penalties = np.full(len(data.fields), FIRST_PENALTY) if path.first is None else path.first
+    penalties = np.full(len(data.fields), FIRST_PENALTY) if first is None else first
     found = start
-    if path.n_rounds:
+    if n_rounds:
         recent = data.take(data.cut.newest(MOST_ROWS))
-        for _ in range(path.n_rounds):
+        for _ in range(n_rounds):
             found = solve_wide(recent, penalties, search, found)
             penalties = _updated(penalties, found, data.fields)
         del recent

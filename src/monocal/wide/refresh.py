@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators.logistic import solve_logistic
-from monocal.core.dataset import Block, Dataset
+from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, sigmoid
 from monocal.wide.intervals import value_variances, values_information
@@ -383,7 +383,7 @@ def refresh_effects(logits: Floats, data: Dataset, columns: Floats, known: Known
     day = replace(data, z=total, w=weights, schema=schema)
     found = solve_wide(day, 1.0 / (variance + shock), _SEARCH, WideParameters.at(np.zeros_like(mean)))
     total = schema.add_shifts(total + found.intercept, data.ids, found.shifts)
-    single = solve_logistic(day, _columns(columns), offset=total)
+    single = solve_logistic(day, lambda block: block.of(columns), offset=total)
     total = total + columns @ single
     single[0] += found.intercept
     p = sigmoid(total)
@@ -463,10 +463,3 @@ def _watch(
     n_parts = posterior.evidence.shape[1]
     added = np.stack([np.bincount(part, gain, n_parts) for gain in gained])
     return means, precisions, EVIDENCE_KEPT * posterior.evidence + added
-
-
-def _columns(columns: Floats) -> Any:
-    def design(block: Block) -> Floats:
-        return block.of(columns)
-
-    return design

@@ -91,9 +91,9 @@ def solve_wide(
     start = start or _first_parameters(data)
     theta = np.concatenate([start.shifts, [start.slope, start.intercept]])
     known, together = _second_derivatives(data, theta)
-    curvature = _beside_line(known, schema.contract_curvature)
+    curvature = _beside_line(schema, known, schema.contract_curvature)
     # rows are looked at by id; the search is for the coefficients behind them
-    theta = _beside_line(theta, schema.coefficients)
+    theta = _beside_line(schema, theta, schema.coefficients)
     n_shifts = int(schema.starts[-1])
     scaling = CommonDirections(curvature, together, own, schema.starts, slope_is_free=slope_is_free)
     # one loop for all members of a fit: it must not depend on who has how many rows
@@ -105,9 +105,10 @@ def solve_wide(
     def loss_and_gradient(scaled: Floats) -> tuple[float, Floats]:
         at = scaling.parameters(scaled)
         pull = own * at[:n_shifts]
-        table = _beside_line(at, schema.expand)
+        table = _beside_line(schema, at, schema.expand)
 
-        def of_part(part: Block) -> list[Floats | float]:
+        found: list[list[Floats | float]] = []
+        for part in data.parts():
             gradient, loss = np.zeros_like(table), 0.0
             if part.number == 0:  # the penalty counts once
                 loss = 0.5 * float(pull @ at[:n_shifts])
@@ -121,11 +122,10 @@ def solve_wide(
                     loss += add_rows(
                         block.z, block.y, block.w, block.ids, schema.places, schema.offsets, table, gradient
                     )
-            return [gradient, loss]
-
-        gradient, total = data.sum_parts(of_part)
+            found.append([gradient, loss])
+        gradient, total = data.cut.add(found)
         if not schema.is_identity:
-            gradient = _beside_line(gradient, schema.contract)
+            gradient = _beside_line(schema, gradient, schema.contract)
             gradient[:n_shifts] += pull
         gradient[held] = 0.0
         return float(total), scaling.gradient(gradient)
@@ -173,8 +173,10 @@ def _first_parameters(data: Dataset) -> WideParameters:
     return WideParameters.at(np.zeros(data.fields.n_ids), intercept=intercept)
 
 
-def _beside_line(theta: Floats, turn: Callable[[Floats], Floats]) -> Floats:
-    """Turns all but the last two numbers, which belong to slope and intercept."""
+def _beside_line(schema: FieldSchema, theta: Floats, turn: Callable[[Floats], Floats]) -> Floats:
+    """Turns all but the last two numbers, which belong to slope and intercept, if fields have bases."""
+    if schema.is_identity:
+        return theta
     return np.concatenate([turn(theta[:-2]), theta[-2:]])
 
 
@@ -183,7 +185,8 @@ def _second_derivatives(data: Dataset, theta: Floats) -> tuple[Floats, Floats]:
     schema = data.fields.alone()
     n_shifts, n_fields, places = schema.n_ids, len(schema), data.fields.places
 
-    def of_part(part: Block) -> list[Floats | float]:
+    found: list[list[Floats | float]] = []
+    for part in data.parts():
         diagonal = np.zeros(n_shifts + 2)
         together = np.zeros((n_fields + 2, n_fields + 2))
         for block in part.blocks():
@@ -195,9 +198,8 @@ def _second_derivatives(data: Dataset, theta: Floats) -> tuple[Floats, Floats]:
             diagonal[:n_shifts] += schema.sums(ids, curvature)
             common = np.column_stack([schema.common(ids), z, np.ones_like(z)])
             together += (common.T * curvature) @ common
-        return [diagonal, together]
-
-    diagonal, together = data.sum_parts(of_part)
+        found.append([diagonal, together])
+    diagonal, together = data.cut.add(found)
     diagonal[n_shifts:] = together[n_fields, n_fields], together[-1, -1]
     return diagonal, together
 

@@ -6,7 +6,6 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.calibrators.curve import FLATTEST, BaseCurve, fit_curve
 from monocal.core.dataset import Dataset
-from monocal.core.errors import MonocalError
 from monocal.core.scores import sigmoid
 
 QUICK = {"size": "small", "n_threads": 1, "show_progress": False}
@@ -152,8 +151,3 @@ def test_where_the_network_is_left_out_the_curve_stands_in(monkeypatch):
     one = fitted(method="umc", n=20_000)
     assert one.carry_["network"][0] == 0.0
     assert one.base_["share"][0] > 0.5
-
-
-def test_another_base_is_refused():
-    with pytest.raises(MonocalError, match="base"):
-        fitted(n=500, base="line")

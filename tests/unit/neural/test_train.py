@@ -105,7 +105,7 @@ def test_broken_weights_are_named():
 
 def test_infinite_loss_of_finite_inputs_names_the_largest_value():
     class Infinite(Loss):
-        def _loss(self, logits, labels, weights, field_ids):
+        def forward(self, logits, labels, weights=None, field_ids=None):
             return logits.sum() * np.inf
 
     rows = rows_of(100)

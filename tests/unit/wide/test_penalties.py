@@ -6,7 +6,6 @@ import pytest
 from monocal.calibrators import calibrator
 from monocal.compiled.wide import add_loss_and_gradient as compiled
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.wide import solver as wide_solver
 from monocal.wide.penalties import LARGEST_PENALTY, solve_with_penalties
@@ -84,9 +83,3 @@ def test_the_solution_does_not_depend_on_the_loop(monkeypatch):
         monkeypatch.setattr(wide_solver, "COMPILED_FROM_CELLS", least)
         answers.append(solve_wide(rows, 10.0, Search(1e-12, 300)).shifts)
     np.testing.assert_allclose(answers[0], answers[1], atol=1e-7)
-
-
-@pytest.mark.parametrize("l2", [-1.0, "lots"])
-def test_a_penalty_that_is_none_is_refused(l2):
-    with pytest.raises(InvalidInput, match="l2"):
-        calibrator("wide_logistic", l2=l2).fit([0.1, 0.4, 0.3], [0, 1, 0])

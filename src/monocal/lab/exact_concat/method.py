@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 import numpy as np
 
-from monocal.calibrators.contract import RowScorer
 from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
 from monocal.core.errors import UnknownName, need
@@ -109,10 +108,6 @@ class UmcConcat(NeuralCalibrator):
         from monocal.lab.exact_concat.predictor import concat_predictor
 
         return CompiledUmc(weights, concat_predictor)
-
-    def _row_scorer(self, shift: float) -> RowScorer:
-        fitted = self._fitted_map()
-        return fitted.row_scorer(shift) if isinstance(fitted, CompiledUmc) else super()._row_scorer(shift)
 
     def _encoder(self, rows: Dataset) -> nn.Module | None:
         return super()._encoder(rows) if self._looks_at_features() else None
