@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,22 +46,13 @@ class Tags:
         return asdict(self)
 
 
-class RowScorer(Protocol):
-    """A fitted calibrator as one function, for thousands of small calls a second.
+RowScorer = Callable[[Floats, Ids], Floats]
+"""A fitted calibrator as one function, for thousands of small calls a second: probabilities of logits and field ids.
 
-    Rows were checked already: finite logits after the sampling correction, ids ≥ 0 in the field order of `fit`
-    (ids that were not there count as unseen). A row's answer depends on that row alone: neither on the rows beside
-    it nor on how many there are. Hence offline and online numbers agree to the last bit.
-    """
-
-    def __call__(self, logits: Floats, ids: Ids, /) -> Floats:
-        """Returns probabilities.
-
-        Arguments:
-            logits: One per row, float64.
-            ids: Field ids `(n, F)`, int32, C-contiguous; F = 0 for a model without fields.
-        """
-        ...
+Rows were checked already: finite float64 logits after the sampling correction, ids ≥ 0 `(n, F)`, int32 and
+C-contiguous, in the field order of `fit` (ids that were not there count as unseen; F = 0 for a model without fields). A
+row's answer depends on that row alone: neither on the rows beside it nor on how many there are. Hence offline and
+online numbers agree to the last bit."""
 
 
 _REFUSALS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol, final
+from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,8 @@ FittedMap = Callable[[Floats, Ids | None], Floats]
 """Calibrated logits `(n,)` from the ranker's logits and field ids, on arrays."""
 
 
-class MakeContext(Protocol):
-    """Makes the context rows that a curve conditions on."""
-
-    def __call__(self, ops: Ops, ids: Values | None, /) -> Values | None:
-        """Returns context rows `(n, d)` for field ids `(n, F)`; None if the curve is of the score alone."""
-        ...
+MakeContext = Callable[[Ops, Values | None], Values | None]
+"""Makes context rows `(n, d)` from field ids `(n, F)`, over operations; None if the curve is of the score alone."""
 
 
 def curve_weights(weights: Mapping[str, NDArray[Any]]) -> Weights:
