@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
+from math import isfinite
 from typing import Any, Literal, Unpack, final
 
 import numpy as np
@@ -21,6 +22,7 @@ from monocal.evaluation.paired import MARGIN, Comparison, Outcome, compare_evalu
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.evaluation.table import evaluate_rows
 from monocal.metrics import METRICS
+from monocal.metrics.base import minimize
 from monocal.models.fit import fit_log
 from monocal.models.model import Model
 from monocal.tables.checks import with_auto_fields
@@ -113,6 +115,10 @@ class MethodResult:
         return lines
 
 
+_SHOWN = ("log_loss", "pcoc", "ece", "mfrce", "auc")
+"""What one wants to see of a method beside what methods are sorted by."""
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class MethodComparison(Tabular):
@@ -139,19 +145,18 @@ class MethodComparison(Tabular):
 
     def _columns(self) -> dict[str, list[Any]]:
         found = [result.evaluation for result in self.results]
-
-        def of(name: str) -> list[float | None]:
-            return [None if rated is None or name not in rated.names else rated.value(name) for rated in found]
-
-        return {
-            "method": [result.method for result in self.results],
-            self.metric: of(self.metric),
-            "floor": [None if rated is None else rated.floor(self.metric) for rated in found],
-            "log_loss": of("log_loss"),
-            "against_best": [self.verdict_against_best(result) for result in self.results],
-            "cpu_seconds": [result.cpu_seconds for result in self.results],
-            "remark": [result.problem or result.remark for result in self.results],
-        }
+        columns: dict[str, list[Any]] = {"method": [result.method for result in self.results]}
+        for name in dict.fromkeys([self.metric, *_SHOWN]):
+            rated = [None if each is None or name not in each.names else each for each in found]
+            if any(rated):
+                columns[name] = [None if each is None else each.value(name) for each in rated]
+            # an error; the floor of a rate or an order says nothing
+            if any(each and each.metrics[name].goal == minimize and isfinite(each.floor(name)) for each in rated):
+                columns[f"{name}_floor"] = [None if each is None else each.floor(name) for each in rated]
+        columns["against_best"] = [self.verdict_against_best(result) for result in self.results]
+        columns["cpu_seconds"] = [round(result.cpu_seconds, 2) for result in self.results]
+        columns["remark"] = [result.problem or result.remark for result in self.results]
+        return columns
 
     @property
     def best(self) -> MethodResult:
