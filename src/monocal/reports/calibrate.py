@@ -138,6 +138,9 @@ class Calibration(Tabular):
     def __repr__(self) -> str:
         return str(self.verdict)
 
+    def __str__(self) -> str:
+        return f"{self.table}\n{self.verdict}"
+
     def _columns(self) -> Any:
         return self.table._columns()
 
