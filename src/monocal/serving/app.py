@@ -305,7 +305,7 @@ def run(settings: Settings) -> None:
             sockets.append(stack.enter_context(_open(settings.admin_host, settings.admin_port)))
             taken["admin_port"] = sockets[1].getsockname()[1]
         settings = msgspec.structs.replace(settings, **taken)
-        home = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="monocal-")))
+        home = Path(stack.enter_context(_temporary_folder()))
         config = uvicorn.Config(
             partial(create_app, settings, home),
             factory=True,
@@ -349,12 +349,24 @@ class Workers(Multiprocess):  # type: ignore[misc]
 
 def _open(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio switches Nagle's delay off only for sockets that say they are TCP; with it an answer takes 40 ms
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        opened = socket.create_server((host, port), family=family, backlog=BACKLOG)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(BACKLOG)
     except OSError as error:
+        opened.close()
         raise ServiceStopped(f"cannot listen on {host}:{port} ({error.strerror}). Hint: choose another port") from error
-    # looked at anew it says that it is TCP: asyncio switches Nagle's delay off only then; with it an answer takes 40 ms
-    return socket.socket(fileno=opened.detach())
+    return opened
+
+
+def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="monocal-")
+    except OSError as error:
+        message = f"the temporary folder cannot be used ({error.strerror}). Hint: free it, or set TMPDIR"
+        raise ServiceStopped(message) from error
 
 
 @contextmanager
