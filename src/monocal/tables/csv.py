@@ -144,7 +144,8 @@ def csv_schema(path: AnyFile, form: CsvFormat) -> pa.Schema:
     if not _is_utf8(body) or not _quotes_are_plain(body, form):
         body = _whole_records(body, first_line, len(names), form, RowProblems("skip"), file.name).body
     if body.strip():
-        reading = pa_csv.ReadOptions(column_names=names, block_size=len(body) + 1)
+        # one thread, because what others take of the memory stays with them
+        reading = pa_csv.ReadOptions(column_names=names, use_threads=False, block_size=len(body) + 1)
         dialect = form.options(ignore_empty_lines=True)
         dialect.invalid_row_handler = lambda _row: "skip"
         types = pa_csv.read_csv(pa.BufferReader(body), reading, dialect).schema
