@@ -20,10 +20,7 @@ def count(number: float) -> str:
         >>> count(1234567.0), count(12.34), count(-5), count(float("nan"))
         ('1,234,567', '12.3', '−5', '–')
     """
-    if not math.isfinite(number):
-        return _not_finite(number)
-    whole = abs(number) >= 100.0 or float(number).is_integer()
-    return _minus(f"{number:,.0f}" if whole else f"{number:,.1f}")
+    return _text(number, ",.0f" if abs(number) >= 100.0 or float(number).is_integer() else ",.1f")
 
 
 def percent(share: float, digits: int = 3) -> str:
@@ -33,9 +30,7 @@ def percent(share: float, digits: int = 3) -> str:
         >>> percent(0.06643), percent(0.00042), percent(0.5), percent(0.0)
         ('6.64\\u202f%', '0.042\\u202f%', '50\\u202f%', '0\\u202f%')
     """
-    if not math.isfinite(share):
-        return _not_finite(share)
-    return f"{significant(100.0 * share, digits)}{_THIN}%"
+    return significant(100.0 * share, digits) + (f"{_THIN}%" if math.isfinite(share) else "")
 
 
 def signed_percent(share: float, digits: int = 3) -> str:
@@ -55,11 +50,9 @@ def ratio(number: float) -> str:
         >>> ratio(1.1234), ratio(12.345), ratio(123.45), ratio(float("inf"))
         ('1.123', '12.3', '123', '∞')
     """
-    if not math.isfinite(number):
-        return _not_finite(number)
     if abs(number) < 10.0:
-        return f"{number:.3f}"
-    return f"{number:,.1f}" if abs(number) < 100.0 else f"{number:,.0f}"
+        return _text(number, ".3f")
+    return _text(number, ",.1f" if abs(number) < 100.0 else ",.0f")
 
 
 def significant(number: float, digits: int = 3) -> str:
@@ -69,13 +62,11 @@ def significant(number: float, digits: int = 3) -> str:
         >>> significant(0.00123456), significant(1234.5), significant(-0.5)
         ('0.00123', '1,234', '−0.5')
     """
-    if not math.isfinite(number):
-        return _not_finite(number)
-    if number == 0.0:
-        return "0"
+    if number == 0.0 or not math.isfinite(number):
+        return "0" if number == 0.0 else _text(number, "")
     places = max(0, digits - 1 - math.floor(math.log10(abs(number))))
-    text = f"{number:,.{min(places, 12)}f}"
-    return _minus(text.rstrip("0").rstrip(".") if "." in text else text)
+    text = _text(number, f",.{min(places, 12)}f")
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def measured(number: float, low: float, high: float) -> str:
@@ -85,9 +76,7 @@ def measured(number: float, low: float, high: float) -> str:
         >>> measured(0.216789, 0.2143, 0.2192), measured(1.03, 1.02, 1.04)
         ('0.2168', '1.030')
     """
-    if not math.isfinite(number):
-        return _not_finite(number)
-    return _minus(f"{number:,.{decimals(low, high)}f}")
+    return _text(number, f",.{decimals(low, high)}f")
 
 
 def decimals(low: float, high: float, at_most: int = 6) -> int:
@@ -108,8 +97,7 @@ def span(low: float, high: float, places: int | None = None) -> str:
     if math.isnan(low) or math.isnan(high):
         return UNKNOWN
     digits = decimals(low, high) if places is None else places
-    ends = (_not_finite(end) if math.isinf(end) else _minus(f"{end:,.{digits}f}") for end in (low, high))
-    return " … ".join(ends)
+    return " … ".join(_text(end, f",.{digits}f") for end in (low, high))
 
 
 def p_value(number: float) -> str:
@@ -146,14 +134,12 @@ def value_text(value: Any) -> str:
     return "(missing)" if value is None else str(value)
 
 
-def _not_finite(number: float) -> str:
+def _text(number: float, form: str) -> str:
     if math.isnan(number):
         return UNKNOWN
-    return "∞" if number > 0.0 else "−∞"
-
-
-def _minus(text: str) -> str:
-    return text.replace("-", "−")
+    if math.isinf(number):
+        return "∞" if number > 0.0 else "−∞"
+    return f"{number:{form}}".replace("-", "−")
 
 
 def plain_values(value: Any) -> Any:

@@ -189,18 +189,12 @@ def sampling_shift(sampling_rate: SamplingRate, n_rows: int) -> Floats | float:
             raise InvalidInput.of(
                 "sampling_rate", f"{rates.shape[0]} rates", f"one number or {n_rows} of them", "pass one rate per row"
             )
-    if not np.all((rates > 0.0) & (rates <= 1.0)):
-        bad = rates if rates.ndim == 0 else rates[~((rates > 0.0) & (rates <= 1.0))][0]
-        raise InvalidInput.of(
-            "sampling_rate",
-            f"{float(bad):g}",
-            "the share of negatives kept, in (0, 1]",
-            "pass 0.1 if one negative in ten was kept",
-        )
-    if rates.ndim == 0:
-        return float(np.log(rates))
+    bad = rates[~((rates > 0.0) & (rates <= 1.0))]
+    if bad.size:
+        expected = "the share of negatives kept, in (0, 1]"
+        raise InvalidInput.of("sampling_rate", f"{bad[0]:g}", expected, "pass 0.1 if one negative in ten was kept")
     shift: Floats = np.log(rates)
-    return shift
+    return float(shift) if rates.ndim == 0 else shift
 
 
 def remembered_rate(sampling_rate: SamplingRate) -> float | str | None:
