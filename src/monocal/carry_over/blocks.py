@@ -139,7 +139,7 @@ def _periods_of(times: NDArray[Any]) -> Edges | None:
 
 def _blocks_of_parts(data: Dataset, partition: Partition) -> TimeBlocks:
     assert partition.order is not None
-    parts = [part for _, part in partition.parts()]
+    parts = partition.parts
     weights = None if data.w is None else [data.w[part] for part in parts]
     total = float(data.sum(lambda block: [float(block.w.sum())])[0])
     periods, n_periods, one_moment = _periods_of_parts(data)
@@ -237,7 +237,7 @@ def follows_the_hour(data: Dataset, ids: NDArray[Any], hours: NDArray[np.int64])
         (True, False)
     """
     found = np.array([0.0, 0.0, -np.inf, -np.inf])
-    for _, part in data.cut.parts():
+    for part in data.cut.parts:
         hour, values = hours[part], ids[part]
         if hour.size:
             changes = values[1:] != values[:-1]

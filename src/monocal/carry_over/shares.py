@@ -339,8 +339,8 @@ def validation_rows(
     pieces: list[tuple[Contributions, slice]] = []
     begin = 0
     # a part's rows after all origins stay together
-    for parts in zip(*(rows.cut.parts() for rows in later), strict=True):
-        for place, (_, part) in enumerate(parts):
+    for parts in zip(*(rows.cut.parts for rows in later), strict=True):
+        for place, part in enumerate(parts):
             here = slice(begin, begin + part.stop - part.start)
             offset[here], labels[here] = answers[place][0][part], later[place].labels[part]
             if weights is not None:

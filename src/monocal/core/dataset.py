@@ -208,7 +208,7 @@ class Dataset:
 
     def _split_parts(self, partition: Partition, share: float) -> tuple[Dataset, Dataset]:
         assert partition.order is not None
-        parts = [part for _, part in partition.parts()]
+        parts = partition.parts
         weights = None if self.w is None else [self.w[part] for part in parts]
         total = self.sum(lambda block: [float(block.w.sum())])[0]
         order = [partition.order[part] for part in parts]
@@ -281,7 +281,7 @@ class Dataset:
 
     def parts(self) -> list[Block]:
         """Returns this member's parts; who adds up their blocks in a way of its own has `cut.add` add the parts."""
-        return [Block(self, rows, number) for number, rows in self.cut.parts()]
+        return [Block(self, *part) for part in zip(self.cut.parts, self.cut.numbers, strict=True)]
 
     def quantiles(self, shares: Floats) -> Floats:
         """Returns quantiles of the logits over all rows; a row of weight k stands k times."""
@@ -448,7 +448,7 @@ class ChosenIds:
 
 
 def _in_one_place(rows: Dataset, partition: Partition, columns: Sequence[Floats]) -> tuple[Dataset, list[Floats]]:
-    parts = [part for _, part in partition.parts()]
+    parts = partition.parts
     places = [(np.arange(part.stop - part.start) + 0.5) / max(part.stop - part.start, 1) for part in parts]
     moments = partition.gather(places if partition.order is None else [partition.order[part] for part in parts])
     rising = np.lexsort((np.random.default_rng(0).permutation(len(moments)), moments))

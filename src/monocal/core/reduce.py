@@ -9,8 +9,9 @@ So the same parts give the same numbers on one process, two or four.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Protocol, final
 
 import numpy as np
@@ -113,7 +114,7 @@ class Partition:
 
         >>> partition = Partition(LOCAL, 3, (0, 1, 2), np.array([0, 2, 2, 5]))
         >>> values = np.array([0.1, 0.2, 0.3, 0.4, 0.5])
-        >>> sums = [[values[rows].sum()] for _, rows in partition.parts()]
+        >>> sums = [[values[part].sum()] for part in partition.parts]
         >>> round(float(partition.add(sums)[0]), 12)
         1.5
     """
@@ -160,10 +161,10 @@ class Partition:
             place += end - first
         return own, cls(reducer, n, numbers, edges, own)
 
-    def parts(self) -> Iterator[tuple[int, slice]]:
-        """Yields the number and the rows of each of this member's parts."""
-        for number, first, end in zip(self.numbers, self.edges[:-1], self.edges[1:], strict=True):
-            yield number, slice(int(first), int(end))
+    @property
+    def parts(self) -> list[slice]:
+        """The rows of each of this member's parts."""
+        return [slice(*ends) for ends in pairwise(self.edges.tolist())]
 
     def add(self, sums: Sequence[Sequence[Floats | float]]) -> list[Floats]:
         """Returns the sums over all parts of all members, from a list of arrays per own part."""
@@ -273,7 +274,7 @@ class Partition:
             array([-1. ,  2. ,  5.4])
         """
         keys, masses = [], []
-        for _, part in self.parts():
+        for part in self.parts:
             bits = _ordered_bits(values[part])
             if weights is None:
                 bits.sort()
@@ -293,6 +294,16 @@ class Partition:
         below, above = np.split(found, 2)
         result: Floats = below + (places - np.floor(places)) * (above - below)
         return result
+
+
+def pieces_of(rows: slice, n_rows: int) -> list[slice]:
+    """Cuts rows into pieces of so many, the last of which may be shorter.
+
+    Example:
+        >>> pieces_of(slice(3, 8), 3)
+        [slice(3, 6, None), slice(6, 8, None)]
+    """
+    return [slice(first, min(first + n_rows, rows.stop)) for first in range(rows.start, rows.stop, n_rows)]
 
 
 def rows_between(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> slice | NDArray[np.int64]:

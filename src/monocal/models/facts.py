@@ -13,7 +13,7 @@ from monocal.core.dataset import Block, Dataset
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import Ids
 from monocal.core.folder import fingerprint
-from monocal.core.reduce import BLOCK_ROWS, Local, Partition, Reducer
+from monocal.core.reduce import BLOCK_ROWS, Local, Partition, Reducer, pieces_of
 from monocal.core.scores import Floats, sigmoid
 from monocal.tables.late_labels import DelayCurve
 from monocal.tables.table import Table
@@ -258,10 +258,9 @@ def row_sample(
     n_rows = shards.n_rows(rows.n_rows)
     highest = np.uint64(min(2**64 - 1, 2**64 * _MOST_HELD // max(n_rows, 1)))
     held = []
-    for _, part in shards.parts():
+    for part in shards.parts:
         own = [np.zeros(0, np.uint64)]
-        for first in range(part.start, part.stop, BLOCK_ROWS):
-            block = slice(first, min(first + BLOCK_ROWS, part.stop))
+        for block in pieces_of(part, BLOCK_ROWS):
             numbers = _marks(rows.take(block), np.asarray(features[block]).T)
             own.append(numbers[numbers <= highest])
         held.append(np.concatenate(own))

@@ -230,7 +230,7 @@ def fit_late(
         fitted, found = fit(counts * share)
         earlier, share = share, _late_weights(labels, maturity, found)
         moved = np.abs(share - earlier) * counts
-        sums = [[float(moved[part].sum()), float(counts[part].sum())] for _, part in partition.parts()]
+        sums = [[float(moved[part].sum()), float(counts[part].sum())] for part in partition.parts]
         change, weight = partition.add(sums)
         if change / weight < _CLOSE:
             break

@@ -26,7 +26,7 @@ from monocal.carry_over.shrinkage import (
 from monocal.core.dataset import Dataset
 from monocal.core.errors import need
 from monocal.core.fields import FieldSchema
-from monocal.core.reduce import LOCAL, broadcast
+from monocal.core.reduce import LOCAL, broadcast, pieces_of
 from monocal.core.scores import Floats, LogitVariance
 from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.fitted import (
@@ -305,11 +305,7 @@ class NeuralCalibrator(NeuralArguments):
             result[rows] = fitted(data.z[rows], ids)
 
         # chunks end with a part, because a matrix product may round by the number of rows
-        chunks = [
-            slice(first, min(first + CHUNK_ROWS, part.stop))
-            for _, part in data.cut.parts()
-            for first in range(part.start, part.stop, CHUNK_ROWS)
-        ]
+        chunks = [chunk for part in data.cut.parts for chunk in pieces_of(part, CHUNK_ROWS)]
         with row_workers() as do_all:
             do_all([partial(fill, rows) for rows in chunks])
         return result

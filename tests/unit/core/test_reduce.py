@@ -14,7 +14,7 @@ VALUES = np.random.default_rng(0).normal(size=(5 * DEALT_ROWS + 7, 3)) * np.arra
 def summed(member, n):
     rows, partition = Partition.of_log(len(VALUES), n, member)
     own = VALUES[rows]
-    return partition.add([[own[part].sum(axis=0), float(own[part].min(initial=0.0))] for _, part in partition.parts()])
+    return partition.add([[own[part].sum(axis=0), float(own[part].min(initial=0.0))] for part in partition.parts])
 
 
 @pytest.mark.parametrize("n", [4, 7])
@@ -47,9 +47,9 @@ def test_rows_are_dealt_in_blocks_and_every_row_once():
     dealt = run_members(2, lambda member: Partition.of_log(n_rows, 3, member))
     assert sorted(np.concatenate([own for own, _ in dealt]).tolist()) == list(range(n_rows))
     own, partition = dealt[0]
-    assert [len(own[part]) for _, part in partition.parts()] == [2 * DEALT_ROWS, DEALT_ROWS]
+    assert [len(own[part]) for part in partition.parts] == [2 * DEALT_ROWS, DEALT_ROWS]
     assert partition.numbers == (0, 2)
-    assert [int(own[part][0]) // DEALT_ROWS for _, part in partition.parts()] == [0, 2]
+    assert [int(own[part][0]) // DEALT_ROWS for part in partition.parts] == [0, 2]
 
 
 def test_newest_rows_and_taken_rows_stay_in_their_parts():
