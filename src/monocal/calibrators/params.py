@@ -134,6 +134,7 @@ RANGES: Mapping[str, Range] = {
     "n_threads": _COUNT,
     "n_trees": _COUNT,
     "negative_rate": Range(0, 1, includes_low=False, includes_high=True),
+    "level_share": Range(0, 1, includes_high=True),
     "recent_share": _SHARE,
     "sc_weight": _NOT_NEGATIVE,
     "order_weight": _NOT_NEGATIVE,

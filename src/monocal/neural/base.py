@@ -340,8 +340,10 @@ class NeuralCalibrator(NeuralArguments):
     def _recent_shift(self, data: Dataset) -> float:
         asked = super()._recent_shift(data)
         if "carry_" not in vars(self):
-            return asked
-        share = KEPT_LEVEL if self.recent_share is None else 1.0
+            return asked if self.level_share == "auto" else self.level_share * asked
+        share = self.level_share
+        if share == "auto":
+            share = KEPT_LEVEL if self.recent_share is None else 1.0
         self.carry_["level"] = np.array([share * asked, asked])
         return share * asked
 

@@ -150,8 +150,10 @@ class NeuralArguments(LogitCalibrator):
             None takes as many as the process may use. The result is the same to the bit (with the integrand `concat`
             to rounding).
         show_progress: True or False; None asks whether somebody watches.
-        recent_share: See `Calibrator`; None takes the preset's. Where it is not given, `carry` keeps half of the level
-            that those rows ask for, because levels of weeks often go as they came; otherwise all of it is kept.
+        recent_share: See `Calibrator`; None takes the preset's.
+        level_share: Share of the level that the most recent rows ask for (see `recent_share`) that is kept. `auto`
+            keeps half of it with `carry`, because levels of weeks often go as they came, and all of it without, or
+            where `recent_share` is given.
         guard: See `Calibrator`.
     """
 
@@ -180,6 +182,7 @@ class NeuralArguments(LogitCalibrator):
     n_threads: int | None = 1
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
+    level_share: float | Literal["auto"] = "auto"
     guard: bool = False
 
     # What they mean for a fit

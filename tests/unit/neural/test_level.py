@@ -35,6 +35,12 @@ def test_half_of_what_the_newest_fifth_asks_for_is_kept(half):
     assert taken == 0.5 * asked == half.recent_shift_
 
 
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_level_share_is_obeyed(rows, half, share):
+    _, asked = half.carry_["level"]
+    assert fitted(rows, level_share=share).recent_shift_ == pytest.approx(share * asked, abs=1e-12)
+
+
 def test_recent_share_is_obeyed_where_effects_are_carried(rows, half):
     newest = fitted(rows, recent_share=0.05)
     taken, asked = newest.carry_["level"]
@@ -51,7 +57,9 @@ def test_recent_share_of_zero_takes_no_level(rows):
 
 
 def test_without_carry_over_the_newest_rows_are_followed_in_full(rows):
-    assert fitted(rows, carry="none").recent_shift_ > 0.05
+    full, part = (fitted(rows, carry="none", level_share=share) for share in ("auto", 0.5))
+    assert part.recent_shift_ == pytest.approx(0.5 * full.recent_shift_, abs=1e-12)
+    assert full.recent_shift_ > 0.05
 
 
 def test_the_level_taken_and_the_level_asked_for_are_shown(half):
@@ -59,3 +67,9 @@ def test_the_level_taken_and_the_level_asked_for_are_shown(half):
     assert f"level: {taken:+.2f} taken, the newest rows ask for {asked:+.2f}" in retained_remarks(
         half.carry_, ["field"]
     )
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, "half"])
+def test_a_share_beyond_its_range_is_refused(rows, share):
+    with pytest.raises(monocal.core.errors.InvalidInput, match="^level_share: got"):
+        fitted(rows, level_share=share)
