@@ -54,8 +54,9 @@ monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ 
 """,
     "calibrate": """
 monocal calibrate log.parquet --score pctr --label click --out box/
-monocal calibrate log.parquet --score pctr --label click --time timestamp --fields site_id,app_id --out box/
-monocal calibrate log.csv --score pctr --label click --methods none,isotonic,umc --pcoc 0.95,1.05 --out box/ --json
+monocal calibrate log.csv --score p --label y --time ts --fields site --out box/
+monocal calibrate log.csv --score p --label y --methods isotonic,umc --out box/
+monocal calibrate log.csv --score p --label y --pcoc 0.95,1.05 --out box/ --json
 """,
     "apply": """
 monocal apply model/ new.parquet --out scored.parquet

@@ -41,6 +41,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 import typer
@@ -229,16 +230,18 @@ def remember_debug(debug: bool) -> bool:
     return debug
 
 
-def _complete_method(incomplete: str) -> list[str]:
-    from monocal.calibrators import CALIBRATORS
+def _completion(module: str, catalogue: str) -> Callable[[str], list[str]]:
+    """Returns what completes the names of a catalogue, which is imported when a shell asks for them."""
 
-    return [name for name in CALIBRATORS if name.startswith(incomplete)]
+    def complete(incomplete: str) -> list[str]:
+        known: Any = getattr(import_module(module), catalogue)
+        return [name for name in known if name.startswith(incomplete)]
 
-
-def _complete_metric(incomplete: str) -> list[str]:
-    from monocal.metrics import METRICS
-
-    return [name for name in METRICS if name.startswith(incomplete)]
+    return complete
 
 
-_COMPLETE = {"method": _complete_method, "metrics": _complete_metric}
+_COMPLETE = {
+    "method": _completion("monocal.calibrators", "CALIBRATORS"),
+    "methods": _completion("monocal.calibrators", "CALIBRATORS"),
+    "metrics": _completion("monocal.metrics", "METRICS"),
+}

@@ -46,7 +46,6 @@ def print_table(
     *,
     left: int = 1,
     tight: bool = False,
-    is_result: bool = True,
 ) -> None:
     """Writes a table, as wide as the terminal; in a pipe, 80 columns.
 
@@ -57,7 +56,6 @@ def print_table(
         notes: Lines below the table.
         left: How many columns from the left hold words; the others hold numbers.
         tight: Leaves one space between columns instead of two.
-        is_result: Results go to standard output, everything else to standard error.
     """
     from rich import box
     from rich.table import Table
@@ -69,7 +67,7 @@ def print_table(
         table.add_column(heading, justify="left" if index < left else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    console = _console(is_result)
+    console = _console()
     console.print(table)
     for note in notes:
         console.print(note, highlight=False, markup=False)
@@ -129,8 +127,7 @@ def first_line(docstring: str | None) -> str:
     return (docstring or "").strip().splitlines()[0].replace(":math:", "").replace("`", "")
 
 
-def _console(is_result: bool) -> Console:
+def _console() -> Console:
     from rich.console import Console
 
-    stream = sys.stdout if is_result else sys.stderr
-    return Console(file=stream, width=None if stream.isatty() else _WIDTH)
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH)

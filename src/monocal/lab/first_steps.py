@@ -39,7 +39,9 @@ WORLD = "conditional"
 _MARK = "demo.json"
 
 
-def demo(*, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 100_000, seed: Natural = 0) -> None:
+def demo(
+    *, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 100_000, seed: Natural = 0, as_json: bool = False
+) -> None:
     """Goes all the way once, on a simulated log.
 
     A click log is simulated, `monocal calibrate` judges it and saves a model, and a service answers one request.
@@ -62,7 +64,7 @@ def demo(*, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 100_000,
             pq.write_table(part, temporary)
     remark(f"simulated {rows:,} rows as {log} and {rows // 5:,} later ones as {new}")
     remark(f"$ monocal calibrate {log} --score pctr --label click --time timestamp --out {box}")
-    calibrate([str(log)], out=str(box), score="pctr", label="click", time="timestamp")
+    calibrate([str(log)], out=str(box), score="pctr", label="click", time="timestamp", as_json=as_json)
     if find_spec("uvicorn") is None:
         remark("no service: pip install 'monocal[serve]'")
         return
@@ -72,7 +74,11 @@ def demo(*, out: str = "runs/demo", rows: Annotated[int, Range(5000)] = 100_000,
     fields = row.select(list(load_model(box / "model").field_names)).to_pydict()
     request = {"scores": {"click": row["pctr"].to_pylist()}, "fields": fields}
     remark(f"$ monocal serve {box / 'model'}, asked once: POST /v1/calibrate {json.dumps(request)}")
-    print_json(ask_once(box / "model", request))
+    answer = ask_once(box / "model", request)
+    if as_json:
+        remark(json.dumps(answer))  # the one document is the verdict
+    else:
+        print_json(answer)
 
 
 def ask_once(model: Path, request: Mapping[str, Any]) -> Any:
