@@ -146,7 +146,7 @@ def print_verdict(found: Verdict) -> None:
 
 def _carry_over(found: MethodComparison) -> list[str]:
     """Returns what of each method's effects held on later rows of its fit, as lines."""
-    lines = [f"{result.method}: {line}" for result in found.results for line in result.describe_carry_over()]
+    lines = [f"{result.method}: {line}" for result in found.results for line in result.retained.summary()]
     return ["Carried forward, as shares of what was learned:", *lines] if lines else []
 
 

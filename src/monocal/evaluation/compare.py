@@ -14,7 +14,7 @@ import numpy as np
 
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.registry import OWN
-from monocal.carry_over.describe import NETWORK_DROPPED, is_calendar
+from monocal.carry_over.describe import NETWORK_DROPPED, RetainedEffects
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName
 from monocal.core.progress import progress
 from monocal.evaluation.evaluate import headline_metrics
@@ -40,11 +40,6 @@ NOT_FAST = ("per_segment", "fac", "sbcr", "desc")
 
 DEFAULT_METRIC = "log_loss"
 """What ranks methods: a proper score, which a constant forecast cannot lead as it can lead calibration errors."""
-
-WELL_BELOW = 0.75
-"""Fields whose share is below are named in a comparison."""
-
-MOST_SHOWN = 6
 
 
 @final
@@ -73,46 +68,16 @@ class MethodResult:
     against_best: Comparison | None = None
 
     @cached_property
-    def carry_over(self) -> dict[str, Any]:
-        """What of the method's effects held on later rows of its fit.
-
-        `carried` is field to the share of its effect that is kept, `network_share` that of the network (0 if it was
-        rejected), `curve_share` that of the curve of the score, and `calendar` the fields that are confounded with
-        time and whose share nobody has given; empty or None where the method has no such part.
-        """
-        fitted = {} if self.model is None else vars(self.model.task().calibrator)
-        carry, names = fitted.get("carry_", {}), [] if self.model is None else self.model.field_names
-        places = carry["field"].tolist() if "field" in carry else []
-        return {
-            "carried": {names[at]: float(share) for at, share in zip(places, carry.get("share", ()), strict=True)},
-            "network_share": float(carry["network"][0]) if "network" in carry else None,
-            "curve_share": float(fitted["base_"]["share"][0]) if "base_" in fitted else None,
-            "calendar": [names[field] for at, field in enumerate(places) if is_calendar(carry, at)],
-        }
+    def retained(self) -> RetainedEffects:
+        """What of the method's effects held on later rows of its fit; nothing where it could not be fitted."""
+        if self.model is None:
+            return RetainedEffects()
+        return RetainedEffects.of(self.model.task().calibrator, self.model.field_names)
 
     @property
     def remark(self) -> str:
         """Says that the network was rejected, or that the method is not as by default; empty otherwise."""
-        return NETWORK_DROPPED if self.carry_over["network_share"] == 0.0 else self.setting
-
-    def describe_carry_over(self) -> list[str]:
-        """Says in short lines what is kept: network, curve, fields well below 1, fields confounded with time."""
-        found, parts = self.carry_over, []
-        for name, share in (("network", found["network_share"]), ("curve of the score", found["curve_share"])):
-            parts += [] if share is None else [f"{name} {share:.2f}"]
-        low = sorted((share, name) for name, share in found["carried"].items() if share < WELL_BELOW)
-        parts += [f"{name} {share:.2f}" for share, name in low[:MOST_SHOWN]]
-        if len(low) > MOST_SHOWN:
-            parts.append(f"{len(low) - MOST_SHOWN} more fields up to {low[-1][0]:.2f}")
-        if len(low) < len(found["carried"]):
-            parts.append(f"{'other' if low else 'all'} fields {WELL_BELOW:g} or more")
-        lines = [", ".join(parts)] if parts else []
-        for name in found["calendar"]:
-            hint = f'carry={{"{name}": 1.0}} keeps it'
-            if found["carried"][name] == 1.0:
-                hint = f'it follows the hour and is kept; carry={{"{name}": 0.0}} leaves it out'
-            lines.append(f"{name} is confounded with time; {hint}")
-        return lines
+        return NETWORK_DROPPED if self.retained.network == 0.0 else self.setting
 
 
 _SHOWN = ("log_loss", "pcoc", "ece", "mfrce", "auc")
@@ -395,7 +360,7 @@ def _entry(result: MethodResult) -> dict[str, Any]:
         "method": result.method,
         "problem": result.problem,
         "cpu_seconds": result.cpu_seconds,
-        **result.carry_over,
+        **result.retained.as_dict(),
         "report": None if result.evaluation is None else result.evaluation.as_dict(),
         **{name: None if change is None else change.as_dict() for name, change in changes.items()},
     }

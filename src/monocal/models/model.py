@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator
-from monocal.carry_over.describe import curve_remarks, retained_lines
+from monocal.carry_over.describe import RetainedEffects
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import Ids
@@ -341,10 +341,7 @@ class Model(Tabular):
 
     def carried(self, task: str) -> list[str]:
         """Returns what a task's fit carries forward, as lines; none if the method shrinks nothing by time."""
-        fitted = vars(self.task(task).calibrator)
-        carry_over = fitted.get("carry_")
-        lines = [] if carry_over is None else retained_lines(carry_over, self.field_names)
-        return lines + curve_remarks(fitted.get("base_"))
+        return RetainedEffects.of(self.task(task).calibrator, self.field_names).lines()
 
     def plot(self, task: str | None = None, *, ax: Any = None) -> Any:
         """Draws the learned map from score to probability, see `reports.figures.draw_model`; needs `monocal[plot]`.

@@ -13,8 +13,8 @@ from typing import Any, Unpack, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.calibrators import CALIBRATORS, Calibrator
-from monocal.carry_over.describe import RetainedEffect, curve_remarks, retained_effects, retained_remarks
+from monocal.calibrators import CALIBRATORS
+from monocal.carry_over.describe import RetainedEffects
 from monocal.core import __version__
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
@@ -83,28 +83,6 @@ def field_results(
 
 @final
 @dataclass(frozen=True)
-class RetainedEffects:
-    """Which share of each field's effect, and of the network's, held on rows that came later.
-
-    Attributes:
-        fields: One entry per field the method looks at, in the order of the model.
-        network: Weight of the network, 0 if it was dropped; None for a method without one.
-        remarks: Sentences about the network, about fields that are confounded with time, with the option that
-            overrides, and about the curve along which the score enters.
-    """
-
-    fields: tuple[RetainedEffect, ...]
-    network: float | None
-    remarks: tuple[str, ...]
-
-    @property
-    def evaluated(self) -> bool:
-        """Whether later rows evaluated anything; if not, shares that nobody gave are assumed."""
-        return any(math.isfinite(field.recurrence) for field in self.fields)
-
-
-@final
-@dataclass(frozen=True)
 class Provenance:
     """What exactly was measured, and how to do it again.
 
@@ -146,7 +124,7 @@ class TaskReport:
         reliability: Predicted against observed rates.
         fields: Errors by field and value.
         drift: Errors over time.
-        retained: What the fit retains of each effect; None for a method that shrinks nothing by later rows.
+        retained: What the fit retains of each effect; nothing for a method that shrinks nothing by later rows.
         curves: What the calibrator does to the score.
         numeric: The effect of every numeric field.
     """
@@ -166,7 +144,7 @@ class TaskReport:
     reliability: Reliability
     fields: tuple[FieldResult, ...]
     drift: Drift
-    retained: RetainedEffects | None
+    retained: RetainedEffects
     curves: LearnedCurves
     numeric: tuple[NumericEffect, ...]
 
@@ -287,22 +265,6 @@ def build_report(
     return ReportData(title or "Calibration report", tasks, provenance, confidence)
 
 
-def retained(calibrator: Calibrator, names: Sequence[str]) -> RetainedEffects | None:
-    """Reads the calibrator's `carry_`; None for a method that shrinks nothing by later rows.
-
-    Arguments:
-        calibrator: A fitted calibrator.
-        names: The names of all fields of the model.
-    """
-    carry = getattr(calibrator, "carry_", None)
-    curves = tuple(curve_remarks(getattr(calibrator, "base_", None)))
-    if carry is None:
-        return RetainedEffects((), None, curves) if curves else None
-    network = float(carry["network"][0]) if "network" in carry else None
-    fields = tuple(retained_effects(carry, names))
-    return RetainedEffects(fields, network, (*retained_remarks(carry, names), *curves))
-
-
 def data_fingerprint(rows: Table, fields: Sequence[str]) -> str:
     """Changes whenever a label, a score, a value of the fields, or a weight, time, value or group changes."""
     columns: dict[str, Any] = {f"label {task}": column for task, column in rows.labels.items()}
@@ -348,7 +310,7 @@ def _task(
         reliability=reliability(metrics),
         fields=fields,
         drift=drift(rows, metrics, shift_since_fit(fit_facts, logits, metrics.rows.weights)),
-        retained=retained(calibrator, model.field_names),
+        retained=RetainedEffects.of(calibrator, model.field_names),
         curves=learned_curves(calibrator, model.vocabulary, logits, contexts),
         numeric=numeric_effects(calibrator, model.vocabulary, logits, contexts),
     )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import monocal
-from monocal.carry_over.describe import retained_remarks
+from monocal.carry_over.describe import RetainedEffects
 from monocal.core.scores import logit
 
 N = 6_000
@@ -64,9 +64,8 @@ def test_without_carry_over_the_newest_rows_are_followed_in_full(rows):
 
 def test_the_level_taken_and_the_level_asked_for_are_shown(half):
     taken, asked = half.carry_["level"]
-    assert f"level: {taken:+.2f} taken, the newest rows ask for {asked:+.2f}" in retained_remarks(
-        half.carry_, ["field"]
-    )
+    expected = f"level: {taken:+.2f} taken, the newest rows ask for {asked:+.2f}"
+    assert expected in RetainedEffects.of(half, ["field"]).remarks
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, "half"])

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import monocal
+from monocal.carry_over.describe import RetainedEffects
 from monocal.cli.tables import print_comparison
 from monocal.core.errors import MonocalWarning
 from monocal.core.scores import sigmoid
 from monocal.evaluation.compare import compare
 from monocal.reports import build_report
-from monocal.reports.data import retained
 from monocal.reports.page import render
 
 # what is shown is asked here, not how good a model is: rows of its fit will do
@@ -41,7 +41,7 @@ def turned():
 def test_the_numbers_are_those_of_the_fit(turned):
     model = monocal.fit(turned, method=monocal.WideLogistic(carry={"day<1>": 0.25}), **COLUMNS)
     fitted = model.task().calibrator.carry_
-    found = retained(model.task().calibrator, model.field_names)
+    found = RetainedEffects.of(model.task().calibrator, model.field_names)
     assert [(field.name, field.n_values, field.given) for field in found.fields] == [
         ("site", 4, False),
         ("day<1>", 20, True),
@@ -53,7 +53,7 @@ def test_the_numbers_are_those_of_the_fit(turned):
     assert [field.recurrence for field in found.fields] == [1.0, 0.0]
     assert found.remarks == ()
     plain = monocal.fit(turned, method="wide_logistic", **COLUMNS)
-    assert retained(plain.task().calibrator, plain.field_names) is None
+    assert RetainedEffects.of(plain.task().calibrator, plain.field_names) == RetainedEffects()
 
 
 def test_the_page_shows_every_field_and_what_was_dropped(turned, tmp_path):
@@ -71,7 +71,7 @@ def test_the_page_shows_every_field_and_what_was_dropped(turned, tmp_path):
     model.save(tmp_path / "model")
     again = monocal.load(tmp_path / "model")
     # as text, because an unknown error is no number
-    assert repr(retained(again.task().calibrator, again.field_names)) == repr(found)
+    assert repr(RetainedEffects.of(again.task().calibrator, again.field_names)) == repr(found)
 
 
 def test_a_fit_that_nothing_could_evaluate_says_so(turned):
