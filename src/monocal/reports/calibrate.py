@@ -188,7 +188,9 @@ def calibrate(
         ('SHIP', 'platt', 40000)
     """
     limits = Limits(pcoc, mfrce)
-    given = {"fields": AUTO, **columns_of(calibrate, roles, columns)}
+    given = columns_of(calibrate, roles, columns)
+    if not isinstance(table, Table):  # a prepared log knows its fields
+        given = {"fields": AUTO, **given}
     wanted, not_tried = installed(CANDIDATES) if methods is None else (methods, [])
     chosen = list(chosen_methods([*wanted, UNCALIBRATED], {}).values())
     uses_fields = any(method.class_tags.uses_features for method in chosen)

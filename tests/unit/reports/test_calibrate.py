@@ -7,6 +7,8 @@ import monocal
 from monocal.core.errors import InvalidInput
 from monocal.evaluation.verdict import Limits
 from monocal.reports.calibrate import calibrate
+from monocal.tables.roles import Roles
+from monocal.tables.table import Table
 
 N = 20_000
 RNG = np.random.default_rng(0)
@@ -159,3 +161,12 @@ def test_a_page_is_not_green_where_a_check_failed(tmp_path):
     assert "Not fit for use: PCOC, predicted over observed, is 1.7" in page
     assert 'class="part top bad"' in page
     assert "Calibration helped" not in page
+
+
+def test_a_prepared_log_is_judged_without_a_report(tmp_path):
+    rows = Table.read(GOOD, Roles(score="p", label="y", fields=["site"])).encoded()
+    found = calibrate(rows, methods=["platt", "wide_logistic"])
+    assert str(found.verdict).startswith("SHIP wide_logistic")
+    assert not found.has_report
+    box = found.save(tmp_path / "box")
+    assert sorted(path.name for path in box.iterdir()) == ["model", "verdict.json"]
