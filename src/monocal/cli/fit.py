@@ -38,40 +38,6 @@ from monocal.core.numbers import significant
 if TYPE_CHECKING:
     from monocal.models.model import Model
 
-EXAMPLES = {
-    "fit": """
-monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
-monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
-monocal fit log.parquet --score pctr --label click --fields site_id --numeric price,age --method umc --out model/
-monocal fit log.csv --score logit --scores-are logit --label click --method platt --set guard=true --out model/
-monocal fit log.parquet --score pctr --label click --fields site_id --method per_segment --set method=isotonic --out m/
-monocal fit videos.parquet --tasks click:pctr,long_view:plv --fields video_id,tag --out model/
-monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
-monocal fit log.parquet --score pcvr --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
-monocal fit log.parquet --score pctr --label click --fields ad_id,advertiser,site --out model/
-monocal fit ranked/ --method umc --out model/
-monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
-""",
-    "calibrate": """
-monocal calibrate log.parquet --score pctr --label click --out box/
-monocal calibrate log.csv --score p --label y --time ts --fields site --out box/
-monocal calibrate log.csv --score p --label y --methods isotonic,umc --out box/
-monocal calibrate log.csv --score p --label y --pcoc 0.95,1.05 --out box/ --json
-""",
-    "apply": """
-monocal apply model/ new.parquet --out scored.parquet
-monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
-monocal apply model/ videos.parquet --out scored.parquet --column click=p_click --column long_view=p_long
-monocal apply model/ new.parquet --out scored.parquet --interval 0.9
-monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
-""",
-    "export": """
-monocal export model/ --to onnx --out model.onnx
-monocal export model/ --out model.onnx --inputs ids
-monocal export model/ --out model.onnx --tolerance 1e-5 --n-nodes 400
-""",
-}
-
 
 @with_columns(*SCORED, "fields", "numeric", "time", *LATE)
 def calibrate(
@@ -97,6 +63,12 @@ def calibrate(
     Arguments:
         out (FOLDER): What to write: verdict.json, report.html and, if it ships, model.
         methods (NAMES): Candidates from the simplest on; by default none,platt,wide_logistic,umc.
+
+    Examples:
+        monocal calibrate log.parquet --score pctr --label click --out box/
+        monocal calibrate log.csv --score p --label y --time ts --fields site --out box/
+        monocal calibrate log.csv --score p --label y --methods isotonic,umc --out box/
+        monocal calibrate log.csv --score p --label y --pcoc 0.95,1.05 --out box/ --json
     """
     from monocal.cli.tables import print_comparison, print_verdict
     from monocal.reports.calibrate import BOX
@@ -156,6 +128,19 @@ def fit(
             started.
         n_shards: Parts that a fit is summed up by, by default one per process; the same number gives the same bits.
         workers: With --engine spark: tasks that fit one model together, one slot each.
+
+    Examples:
+        monocal fit log.parquet --score pctr --label click --fields site_id,app_id --method umc --out model/
+        monocal fit log.parquet --score pctr --label click --fields auto --time timestamp --out model/
+        monocal fit log.parquet --score pctr --label click --fields site_id --numeric price,age --method umc --out m/
+        monocal fit log.csv --score logit --scores-are logit --label click --method platt --set guard=true --out model/
+        monocal fit log.csv --score p --label y --fields site --method per_segment --set method=isotonic --out m/
+        monocal fit videos.parquet --tasks click:pctr,long_view:plv --fields video_id,tag --out model/
+        monocal fit log.parquet --score pctr --label click --fields site_id --sampling-rate 0.1 --out model/
+        monocal fit log.csv --score p --label buy --method platt --event-time ts --label-time paid --window 7d --out m/
+        monocal fit log.parquet --score pctr --label click --fields ad_id,advertiser,site --out model/
+        monocal fit ranked/ --method umc --out model/
+        monocal fit hdfs:///log/ --score pctr --label click --method platt --out model/ --engine spark --master yarn
     """
     from monocal.calibrators import calibrator
     from monocal.models.artefact import MODEL_FOLDER
@@ -220,6 +205,13 @@ def apply(
         column (NAME|TASK=NAME): The column to add, by default the score's name with _calibrated behind it.
         interval (LEVEL): Add columns _lower and _upper: where the true probability lies so often, such as 0.9.
         n_threads: Threads that score; reading has its own.
+
+    Examples:
+        monocal apply model/ new.parquet --out scored.parquet
+        monocal apply model/ "logs/2024-05-*.csv.gz" --out scored.csv --column p_click
+        monocal apply model/ videos.parquet --out scored.parquet --column click=p_click --column long_view=p_long
+        monocal apply model/ new.parquet --out scored.parquet --interval 0.9
+        monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
     """
     given = arguments.table(table)
     from monocal.models import load_model
@@ -288,6 +280,11 @@ def export(
         inputs: Whether the graph takes raw field values or ids of the model's vocabulary.
         tolerance: Largest difference to predict that is accepted; 1e-6 if not given, 1e-4 with fixed nodes.
         n_nodes: Nodes of an integral that ONNX cannot express (umc_concat).
+
+    Examples:
+        monocal export model/ --to onnx --out model.onnx
+        monocal export model/ --out model.onnx --inputs ids
+        monocal export model/ --out model.onnx --tolerance 1e-5 --n-nodes 400
     """
     from monocal.core.files import check_output, output_file
     from monocal.models import load_model

@@ -17,45 +17,6 @@ from monocal.cli.engines import is_spark, spark_table
 from monocal.cli.options import LATE, SCORED, Count, Names, Natural, Pairs, SettingsByMethod, Share, with_columns
 from monocal.cli.output import first_line, folded, print_json, print_lines, print_table, remark, wrapped
 
-EXAMPLES = {
-    "evaluate": """
-monocal evaluate model/ test.parquet
-monocal evaluate model/ test.parquet --by site_id --group user_id
-monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
-monocal evaluate model/ bids.parquet --time ts --since 2024-05-01 --json
-monocal evaluate model/ hdfs:///log/ --engine spark --master yarn
-""",
-    "compare": """
-monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
-monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
-monocal compare log.parquet --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
-monocal compare log.parquet --score pctr --label click --fields ad_id,advertiser --numeric price
-monocal compare log.parquet --score pctr --label click --fields auto --methods all
-monocal compare ranked/ --label long_view --methods wide_logistic,umc
-""",
-    "report": """
-monocal report model/ test.parquet --out report.html
-monocal report model/ test.parquet --time timestamp --group user_id --out report.html
-monocal report model/ test.parquet --value bid --fields site_id,country --title "May" --out report.html
-""",
-    "inspect": """
-monocal inspect model/
-monocal inspect model/ --json | jq .tasks
-monocal inspect model/ --history
-monocal inspect registry/
-""",
-    "methods": """
-monocal methods
-monocal methods umc
-monocal methods --json
-""",
-    "metrics": """
-monocal metrics
-monocal metrics frce
-monocal metrics --json
-""",
-}
-
 
 @with_columns(*SCORED, "tasks", "fields", "time", *LATE)
 def evaluate(
@@ -79,6 +40,13 @@ def evaluate(
 
     Arguments:
         paths ([MODEL] TABLE): A model and a table, or a table with a score.
+
+    Examples:
+        monocal evaluate model/ test.parquet
+        monocal evaluate model/ test.parquet --by site_id --group user_id
+        monocal evaluate scored.parquet --score pctr_calibrated --label click --fields site_id,app_id
+        monocal evaluate model/ bids.parquet --time ts --since 2024-05-01 --json
+        monocal evaluate model/ hdfs:///log/ --engine spark --master yarn
     """
     from monocal.evaluation.table import evaluate_table
     from monocal.metrics import METRICS
@@ -131,6 +99,14 @@ def compare(
         methods (NAMES): Which methods, with commas; by default those that take seconds, with all every one.
         settings (METHOD.NAME=VALUE): An argument of one method, as TOML or JSON.
         metric (NAME): What to sort by, and to call the best.
+
+    Examples:
+        monocal compare log.parquet --score pctr --label click --fields site_id,app_id --time timestamp
+        monocal compare log.parquet --score pctr --label click --fields site_id --methods platt,wide_logistic,umc
+        monocal compare log.csv --score pctr --label click --methods histogram --set histogram.n_bins=20 --metric ece
+        monocal compare log.parquet --score pctr --label click --fields ad_id,advertiser --numeric price
+        monocal compare log.parquet --score pctr --label click --fields auto --methods all
+        monocal compare ranked/ --label long_view --methods wide_logistic,umc
     """
     given = arguments.table(table)
     from monocal.evaluation.compare import compare
@@ -192,6 +168,11 @@ def report(
 
     Arguments:
         title (TEXT): The headline of the page.
+
+    Examples:
+        monocal report model/ test.parquet --out report.html
+        monocal report model/ test.parquet --time timestamp --group user_id --out report.html
+        monocal report model/ test.parquet --value bid --fields site_id,country --title "May" --out report.html
     """
     from monocal.models import load_model
     from monocal.reports import report as write_report
@@ -222,6 +203,12 @@ def inspect(folder: Path, *, history: bool = False, as_json: bool = False) -> No
     Arguments:
         folder (FOLDER): A saved model, a prepared log, or a registry.
         history: The generations of a model: where it came from and what moved.
+
+    Examples:
+        monocal inspect model/
+        monocal inspect model/ --json | jq .tasks
+        monocal inspect model/ --history
+        monocal inspect registry/
     """
     from monocal.models.inspect import inspect_folder, inspect_history
     from monocal.monitoring.registry import inspect_registry, is_registry
@@ -243,6 +230,11 @@ def methods(name: str | None = None, *, as_json: bool = False) -> None:
 
     Arguments:
         name (NAME): Explain one method and its arguments.
+
+    Examples:
+        monocal methods
+        monocal methods umc
+        monocal methods --json
     """
     from monocal.calibrators import methods as every_method
 
@@ -295,6 +287,11 @@ def metrics(name: str | None = None, *, as_json: bool = False) -> None:
 
     Arguments:
         name (NAME): Explain one metric.
+
+    Examples:
+        monocal metrics
+        monocal metrics frce
+        monocal metrics --json
     """
     from monocal.metrics import METRICS, metric
 

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from monocal.cli.exits import MEANINGS, Terminated, run_guarded
-from monocal.cli.options import remember_debug, with_options
+from monocal.cli.options import examples_of, remember_debug, with_options
 from monocal.core import __version__
 
 LABORATORY = "lab"
@@ -39,7 +39,7 @@ HOMES: Mapping[str, str] = {
     "export": "monocal.cli.fit",
     LABORATORY: "monocal.lab.cli",
 }
-"""Verbs in the order of the data's way, and the modules with functions of these names and examples in `EXAMPLES`."""
+"""Verbs in the order of the data's way, and the modules with functions of these names."""
 
 _EXIT_CODES = "\n".join(["\b", "Exit codes:", *(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())])
 
@@ -71,11 +71,12 @@ class Verbs(TyperGroup):
     def _built(self, name: str) -> Any:
         module: Any = import_module(self.homes[name])
         if name == LABORATORY:
-            homes = dict.fromkeys(module.EXAMPLES, module.__name__)
+            homes = dict.fromkeys(module.VERBS, module.__name__)
             return Verbs(name=name, homes=homes, help=module.__doc__, no_args_is_help=True, rich_markup_mode=None)
-        lines = ["\b", "Examples:", *(f"  {line}" for line in module.EXAMPLES[name].strip().splitlines())]
+        verb = getattr(module, name)
+        lines = ["\b", "Examples:", *(f"  {line}" for line in examples_of(verb))]
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-        alone.command(name, epilog="\n".join(lines))(with_options(getattr(module, name)))
+        alone.command(name, epilog="\n".join(lines))(with_options(verb))
         return typer.main.get_command(alone)
 
     def _summary(self, name: str) -> str:

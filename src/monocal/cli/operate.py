@@ -15,38 +15,6 @@ from monocal.cli.output import folded, print_json, print_lines, remark
 if TYPE_CHECKING:
     from monocal.monitoring.registry import Registry
 
-EXAMPLES = {
-    "refresh": """
-monocal refresh model/ today.parquet --out next/
-monocal refresh model/ today.parquet --out next/ --gate --by store_id
-monocal refresh model/ log.parquet --time ts --since 2026-05-04 --out next/ --json
-""",
-    "gate": """
-monocal gate old/ new/ fresh.parquet
-monocal gate old/ new/ fresh.parquet --by store_id,placement --html gate.html
-monocal gate old/ new/ fresh.parquet --max-harm 0.001 --json | jq .reasons
-""",
-    "promote": """
-monocal promote new/ --registry registry/
-monocal promote new/ --registry registry/ --json | jq -r .folder
-""",
-    "rollback": """
-monocal rollback --registry registry/
-monocal rollback --registry registry/ --generation 7
-""",
-    "watch": """
-monocal watch model/ day.parquet --time ts --by store_id,placement
-monocal watch model/ day.parquet --time ts --state watch/ --false-alarm-rate 0.01 --json
-monocal watch model/ log.parquet --time ts --since 2024-05-01 --until 2024-05-02 --max-unseen 0.1
-""",
-    "serve": """
-monocal serve model/
-monocal serve model/ --port 8080 --workers 2 --watch
-monocal serve model/ --shadow candidate/ --set max_rows=1000
-monocal serve registry/ --workers 2
-""",
-}
-
 
 @with_columns("label", "weight", "time", *LATE)
 def refresh(
@@ -75,6 +43,11 @@ def refresh(
         gate: Write nothing unless a refresh on the older rows passes on the newest.
         by (COLUMNS): Guarded columns of the gate: every value of them is evaluated.
         scores_are (probability|logit): The space of the scores; another one than the model's is refused.
+
+    Examples:
+        monocal refresh model/ today.parquet --out next/
+        monocal refresh model/ today.parquet --out next/ --gate --by store_id
+        monocal refresh model/ log.parquet --time ts --since 2026-05-04 --out next/ --json
     """
     given = table_at(table, engine, master, conf)
     from monocal.models.inspect import history_lines
@@ -120,6 +93,11 @@ def gate(
         new (NEW): The folder of the candidate.
         by (COLUMNS): Guarded columns: every value of them is evaluated.
         html (FILE): Write the verdict as one page, too.
+
+    Examples:
+        monocal gate old/ new/ fresh.parquet
+        monocal gate old/ new/ fresh.parquet --by store_id,placement --html gate.html
+        monocal gate old/ new/ fresh.parquet --max-harm 0.001 --json | jq .reasons
     """
     from monocal.core.files import output_file
     from monocal.monitoring.gate import gate as gate_models
@@ -144,6 +122,10 @@ def promote(model: Path, *, registry: str, as_json: bool = False) -> None:
 
     The model is checked and copied; then one file is replaced, which says what generation is active. Promoting the
     active model again changes nothing. Nothing is ever removed from the registry.
+
+    Examples:
+        monocal promote new/ --registry registry/
+        monocal promote new/ --registry registry/ --json | jq -r .folder
     """
     from monocal.monitoring.registry import promote as promote_model
 
@@ -158,6 +140,10 @@ def rollback(*, registry: str, generation: Count | None = None, as_json: bool = 
 
     Arguments:
         generation: Only if this generation is the active one, so that a repeated call goes back once.
+
+    Examples:
+        monocal rollback --registry registry/
+        monocal rollback --registry registry/ --generation 7
     """
     from monocal.monitoring.registry import rollback as roll_back
 
@@ -205,6 +191,11 @@ def watch(
         tolerance: Relative error of a forecast that is tolerated.
         max_unseen (SHARE): Alarm, too, beyond this share of unseen values.
         max_drift (PSI): Alarm, too, beyond this drift of scores.
+
+    Examples:
+        monocal watch model/ day.parquet --time ts --by store_id,placement
+        monocal watch model/ day.parquet --time ts --state watch/ --false-alarm-rate 0.01 --json
+        monocal watch model/ log.parquet --time ts --since 2024-05-01 --until 2024-05-02 --max-unseen 0.1
     """
     given = table_at(table, engine, master, conf)
     from monocal.models import load_model
@@ -262,6 +253,12 @@ def serve(
         shadow (MODEL): A second model that scores the traffic without answering.
         token_file (FILE): Secret of admin calls and feedback; or set MONOCAL_TOKEN.
         settings (NAME=VALUE): Another setting of the service, such as max_rows=1000.
+
+    Examples:
+        monocal serve model/
+        monocal serve model/ --port 8080 --workers 2 --watch
+        monocal serve model/ --shadow candidate/ --set max_rows=1000
+        monocal serve registry/ --workers 2
     """
     from monocal.serving import Settings as ServiceSettings
     from monocal.serving import run

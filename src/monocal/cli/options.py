@@ -1,9 +1,9 @@
 """Verbs are functions; their options are made from signatures and docstrings, and spelled like the parameters.
 
 A positional parameter of a verb is an argument of the command, any other an option. Its meaning, with the word that
-stands for its value, is in the verb's docstring, or below if several verbs have it. Columns are not declared by verbs
-at all: `with_columns` takes their types and meanings from `monocal.tables.roles.Roles`, so that a new role is an option
-as soon as a verb names it.
+stands for its value, is in the verb's docstring, or below if several verbs have it; examples are in the docstring, too.
+Columns are not declared by verbs at all: `with_columns` takes their types and meanings from
+`monocal.tables.roles.Roles`, so that a new role is an option as soon as a verb names it.
 
 Arguments:
     table (TABLE): Parquet or CSV: files, a folder, a glob, a URI, or - for standard input.
@@ -100,9 +100,18 @@ def described(documented: Any) -> dict[str, Meaning]:
         >>> described(with_columns)["names"].text
         'Roles, as Roles calls them.'
     """
-    section = inspect.cleandoc(documented.__doc__ or "").partition("Arguments:\n")[2].partition("\n\n")[0]
+    section = _section(documented, "Arguments")
     entries = re.findall(r"^ {4}(\w+)(?: \(([^)]*)\))?: ((?:.+\n?)(?: {8}.+\n?)*)", section, re.M)
     return {name: Meaning(word or None, " ".join(text.replace("`", "").split())) for name, word, text in entries}
+
+
+def examples_of(verb: Callable[..., None]) -> list[str]:
+    """Returns the commands in the section "Examples:" of a verb's docstring."""
+    return [line.strip() for line in _section(verb, "Examples").splitlines()]
+
+
+def _section(documented: Any, title: str) -> str:
+    return inspect.cleandoc(documented.__doc__ or "").partition(f"{title}:\n")[2].partition("\n\n")[0]
 
 
 def with_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -145,7 +154,8 @@ def with_options(verb: Callable[..., None]) -> Callable[..., None]:
         del debug  # remembered when it was read, for errors before this call
         verb(**{name: readers[name](value) for name, value in given.items()})
 
-    flat.__name__, flat.__doc__ = verb.__name__, inspect.cleandoc(verb.__doc__ or "").partition("\nArguments:\n")[0]
+    flat.__name__ = verb.__name__
+    flat.__doc__ = re.split(r"\n(?:Arguments|Examples):\n", inspect.cleandoc(verb.__doc__ or ""))[0]
     flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     vars(flat)["__signature__"] = inspect.Signature(parameters)
     return flat

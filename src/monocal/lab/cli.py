@@ -15,32 +15,7 @@ from monocal.core.errors import InvalidInput, UnknownName
 if TYPE_CHECKING:
     from monocal.tables.roles import Roles
 
-EXAMPLES = {
-    "prepare": """
-monocal lab prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
-monocal lab prepare "logs/*.csv.gz" --schema schema.toml --out prepared/
-monocal lab prepare avazu/ --source avazu --out prepared/
-monocal lab prepare log.parquet --label click --fields site,ip --hashed-fields ip=1000000 --out prepared/
-monocal lab prepare log.parquet --label click --fields site_id --time ts --cuts test=2024-05-08 --out prepared/
-""",
-    "rank": """
-monocal lab rank prepared/ --out ranked/
-monocal lab rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
-monocal lab rank prepared/ --ranker deepfm --negative-rate 0.1 --out ranked/
-monocal lab rank prepared/ --ranker precomputed --out ranked/
-monocal lab rank prepared/ --loss jrc --group user_id --out ranked/
-""",
-    "bench": """
-monocal lab bench --list
-monocal lab bench main --out runs/main
-monocal lab bench main --out runs/smoke --rows 2000
-monocal lab bench promotions --data "promotions, 100,000 rows" --calibrator isotonic
-monocal lab bench paper --out runs/paper --data promotions --epochs 2
-monocal lab bench persistence --data-dir logs/
-monocal lab bench ab --out runs/ab
-monocal lab bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
-""",
-}
+VERBS = ("prepare", "rank", "bench")
 
 
 @with_columns("tasks", "fields", "time", "group", "weight", "sampling_rate", "scores_are")
@@ -77,6 +52,13 @@ def prepare(
         history (COLUMN): Keep what each row's user did before, for the ranker qin.
         fit_on: Which rows the vocabulary may see.
         on_error: What to do with malformed rows.
+
+    Examples:
+        monocal lab prepare log.parquet --label click --fields site_id,app_id,hour --time timestamp --out prepared/
+        monocal lab prepare "logs/*.csv.gz" --schema schema.toml --out prepared/
+        monocal lab prepare avazu/ --source avazu --out prepared/
+        monocal lab prepare log.parquet --label click --fields site,ip --hashed-fields ip=1000000 --out prepared/
+        monocal lab prepare log.parquet --label click --fields site_id --time ts --cuts test=2024-05-08 --out prepared/
     """
     from monocal.lab.prepare.encoder import encode_log
 
@@ -167,6 +149,13 @@ def rank(
         group (COLUMNS): Fields whose values make a list, for losses that compare rows of a list; for bbp user and item.
         reference (RANKED): Another ranker's scores of the same rows, for clid and sbcr.
         negative_rate (SHARE): Learn from this share of the negatives; scores are corrected for it.
+
+    Examples:
+        monocal lab rank prepared/ --out ranked/
+        monocal lab rank prepared/ --ranker deepfm --set hidden=[64,32] --out ranked/
+        monocal lab rank prepared/ --ranker deepfm --negative-rate 0.1 --out ranked/
+        monocal lab rank prepared/ --ranker precomputed --out ranked/
+        monocal lab rank prepared/ --loss jrc --group user_id --out ranked/
     """
     from monocal.lab.prepare.encoded_log import EncodedLog
     from monocal.lab.rankers import RANKERS, ScoredLog, rank_log
@@ -225,6 +214,16 @@ def bench(
         epochs: Passes of published recipes, instead of their own number; rows say so.
         finished_only: Run nothing; write the table of the cells that are finished.
         retry_skipped: Try cells again that were skipped before.
+
+    Examples:
+        monocal lab bench --list
+        monocal lab bench main --out runs/main
+        monocal lab bench main --out runs/smoke --rows 2000
+        monocal lab bench promotions --data "promotions, 100,000 rows" --calibrator isotonic
+        monocal lab bench paper --out runs/paper --data promotions --epochs 2
+        monocal lab bench persistence --data-dir logs/
+        monocal lab bench ab --out runs/ab
+        monocal lab bench my_study.toml --out runs/mine --data-dir logs/ --workers 2
     """
     from monocal.lab.studies.cell_runner import RunOptions
     from monocal.lab.studies.run_study import run_file

@@ -18,21 +18,6 @@ from monocal.cli.output import print_json, print_table, remark
 from monocal.core.errors import InvalidInput, MonocalError
 from monocal.core.files import atomic_file, output_folder
 
-EXAMPLES = {
-    "demo": """
-monocal demo
-monocal demo --out runs/demo --rows 500000 --seed 1
-""",
-    "simulate": """
-monocal simulate log.parquet
-monocal simulate big.parquet --rows 10_000_000 --world large
-monocal simulate videos.parquet --world multitask
-monocal simulate search.parquet --world search
-monocal simulate --list
-""",
-}
-
-
 WORLD = "conditional"
 """A score that is wrong in a way that depends on where it is shown, which is what calibration by fields is for."""
 
@@ -49,6 +34,10 @@ def demo(
     Arguments:
         out (FOLDER): What to write: log.parquet, new.parquet (later rows) and box.
         rows: Rows of the log; a fifth as many are later ones.
+
+    Examples:
+        monocal demo
+        monocal demo --out runs/demo --rows 500000 --seed 1
     """
     import pyarrow.parquet as pq
 
@@ -133,6 +122,13 @@ def simulate(
         rows (NUMBER): How many impressions.
         world (NAME): Which kind of log; see --list.
         tasks (NAMES): click, effective_view, long_view.
+
+    Examples:
+        monocal simulate log.parquet
+        monocal simulate big.parquet --rows 10_000_000 --world large
+        monocal simulate videos.parquet --world multitask
+        monocal simulate search.parquet --world search
+        monocal simulate --list
     """
     from monocal.lab.simulator import WORLDS, write_simulated_log
     from monocal.lab.simulator.search import FIELDS

@@ -8,11 +8,12 @@ from importlib import import_module
 from monocal import __version__
 from monocal.cli.exits import MEANINGS
 from monocal.cli.main import HOMES, LABORATORY, options_of
+from monocal.cli.options import examples_of
 from monocal.core.errors import MonocalWarning
 
 HEAVY = ("torch", "numba", "pandas", "sklearn", "pyarrow", "scipy", "numpy", "matplotlib", "rich.console")
 LAB = import_module(HOMES[LABORATORY])
-VERBS = [(name,) for name in HOMES if name != LABORATORY] + [(LABORATORY, name) for name in LAB.EXAMPLES]
+VERBS = [(name,) for name in HOMES if name != LABORATORY] + [(LABORATORY, name) for name in LAB.VERBS]
 
 
 def test_help_loads_nothing_heavy_and_few_modules(python_process):
@@ -65,7 +66,8 @@ def test_every_verb_explains_itself_with_examples_whose_options_it_has(monocal_c
         assert f"Usage: monocal {' '.join(words)}" in help_text
         offered = options_of(*words)
         assert {"--debug"} | ({"--json"} if words != ("serve",) else set()) <= offered
-        examples = import_module(HOMES[words[0]]).EXAMPLES[words[-1]].strip().splitlines()
+        examples = examples_of(getattr(import_module(HOMES[words[0]]), words[-1]))
+        assert examples
         for line in examples:
             assert line.split()[0] in help_text
             given = shlex.split(line.split(" | ")[0])
