@@ -140,13 +140,6 @@ def test_shocks_are_as_wide_as_they_were():
     assert 0.86 < inside.mean() < 0.95
 
 
-def test_a_model_that_kept_nothing_for_intervals_says_so():
-    one, rows = fitted("wide_logistic")
-    del one.unexplained_
-    with pytest.raises(InvalidInput, match="fit it once anew"):
-        one.logit_variance(rows)
-
-
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, True, "0.9"])
 def test_a_level_is_a_share(level):
     one, rows = fitted("wide_logistic")

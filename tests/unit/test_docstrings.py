@@ -68,7 +68,7 @@ PUBLIC = dict(public_callables())
 
 def words_about(value):
     if not inspect.isclass(value):
-        return documented(value.__doc__)
+        return documented(inspect.getdoc(value))  # a method without a docstring of its own is as its base has it
     return set().union(
         *(documented(kind.__doc__) | documented(kind.__init__.__doc__) for kind in value.__mro__ if kind is not object)
     )

@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from inspect import isabstract
 from typing import Any, final
+from warnings import warn
 
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.params import check_arguments, parameter_names
-from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning, UnknownName
+
+AUTO = "auto"
+"""In place of a method: the best that is installed."""
 
 GROUP = "monocal.calibrators"
 """The entry-point group: `name = "package.module:Class"`, where the class has the same `name`."""
@@ -141,7 +146,8 @@ def calibrator(method: str | Calibrator, /, **arguments: Any) -> Calibrator:
     """Returns an unfitted calibrator, by name or like another one.
 
     Arguments:
-        method: One of `methods()`, or a calibrator, of which the arguments count and not whether it is fitted.
+        method: One of `methods()`, or a calibrator, of which the arguments count and not whether it is fitted. "auto"
+            is `umc`, and `wide_logistic` where torch is not installed, which is said.
         arguments: What the method's class takes; an unknown one is refused with the nearest known, an impossible value
             with the possible ones.
 
@@ -160,7 +166,7 @@ def calibrator(method: str | Calibrator, /, **arguments: Any) -> Calibrator:
             raise InvalidInput.of("method", repr(kind), "a method of monocal.methods()", hint)
         arguments = method.changed_params() | arguments
     elif isinstance(method, str):
-        kind = CALIBRATORS.named(method)
+        kind = CALIBRATORS.named(_best_installed() if method == AUTO else method)
     else:
         hint = 'write method="platt" or method=monocal.Platt(l2=1.0)'
         raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
@@ -172,6 +178,18 @@ def calibrator(method: str | Calibrator, /, **arguments: Any) -> Calibrator:
     made = kind(**arguments)
     _ = made.tags  # a method around another one makes that, too, which refuses what it cannot be
     return made
+
+
+def _best_installed() -> str:
+    """The method for a caller who names none."""
+    if find_spec("torch") is not None:
+        return "umc"
+    warn(
+        "method: 'wide_logistic', because 'umc' needs torch. Hint: pip install 'monocal[neural]', or name a method",
+        MonocalWarning,
+        stacklevel=4,
+    )
+    return "wide_logistic"
 
 
 def methods() -> list[MethodInfo]:

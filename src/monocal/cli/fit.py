@@ -104,7 +104,7 @@ def fit(
     table: list[str],
     *,
     out: str,
-    method: str = "umc",
+    method: str = "auto",
     settings: Settings = None,
     min_count: Count = 1,
     max_size: Count | None = None,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator, calibrator
+from monocal.calibrators.registry import AUTO
 from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
@@ -24,7 +25,7 @@ from monocal.tables.roles import Columns, Roles, columns_of
 from monocal.tables.source import TableLike
 from monocal.tables.table import Table, rows_of_fit
 
-DEFAULT_METHOD = "umc"
+DEFAULT_METHOD = AUTO
 
 
 def fit(
@@ -45,7 +46,8 @@ def fit(
         table: A Parquet or CSV path, a data frame with the Arrow C stream interface, or the folder of a ranked log,
             whose ranker's embeddings are handed over as well.
         roles: Which column is what; or the same by name, see `columns`.
-        method: A name of `monocal.methods()`, or a method with its arguments, such as `monocal.Umc(seed=5)`.
+        method: A name of `monocal.methods()`, or a method with its arguments, such as `monocal.Umc(seed=5)`. "auto" is
+            `umc`, and `wide_logistic` where torch is not installed.
         min_count: Field values with fewer rows count as unseen.
         max_size: The most values a field may have; rarer ones count as unseen.
         frozen_embeddings: A ranker's table per field, for methods that can use it.

@@ -29,7 +29,7 @@ def log_of_digits():
     scores = cross_val_predict(GaussianNB(var_smoothing=1e-3), images, digits, cv=5, method="predict_proba")
     asked = np.arange(10)
     columns = {"pctr": scores.ravel(), "click": (digits[:, None] == asked).ravel().astype(np.int8)}
-    return pa.table({**columns, "digit": np.tile(asked, len(digits))})
+    return pa.table({**columns, "digit": np.tile(asked, len(digits)), "timestamp": np.arange(scores.size)})
 
 
 def session(page):

@@ -4,8 +4,10 @@ import subprocess
 import sys
 
 import numpy as np
+import pytest
 
-from monocal.calibrators import calibrator
+from monocal.calibrators import calibrator, registry
+from monocal.core.errors import MonocalWarning
 from monocal.lab.simulator import simulate_log
 
 SMALL = {
@@ -59,3 +61,10 @@ def test_fitted_calibrators_predict_without_torch(tmp_path):
         ]
         expected.append(str(one.predict(logits, features=features).tolist()))
     assert run_python("\n".join(code)).splitlines() == expected
+
+
+def test_the_default_method_is_one_that_is_there(monkeypatch):
+    assert calibrator("auto").name == "umc"
+    monkeypatch.setattr(registry, "find_spec", lambda name: None)
+    with pytest.warns(MonocalWarning, match="pip install 'monocal\\[neural\\]'"):
+        assert calibrator("auto").name == "wide_logistic"
