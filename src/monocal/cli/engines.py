@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from monocal.cli import arguments
+from monocal.cli.options import ENGINE
 from monocal.core.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -26,59 +27,68 @@ _UNUSABLE = {
 """What Spark says of a table that cannot be read, and what that means."""
 
 
-def is_spark(
-    engine: str, master: str | None, conf: list[str] | None, unsupported: dict[str, Any] | None = None
-) -> bool:
-    """Says whether Spark is asked for; refuses options that belong to the other engine.
+class Engine(NamedTuple):
+    """What a verb was told about where to work.
 
-    Arguments:
-        engine: As given.
-        master: As given.
-        conf: As given.
-        unsupported: Options that have no meaning on Spark: name to value, which must be None or empty.
+    Attributes:
+        name: local, spark or torchrun.
+        master: The cluster, for a session of Spark that starts.
+        conf: Settings of Spark as `key=value`.
     """
-    if engine != "spark":
-        given = "master" if master else "conf" if conf else ""
-        if given:
-            value = master or ", ".join(conf or ())
-            raise InvalidInput.of(given, value, "nothing without --engine spark", "add --engine spark")
-        return False
-    for name, value in (unsupported or {}).items():
-        if value:
-            given = ", ".join(value) if isinstance(value, list) else value
-            raise InvalidInput.of(name, given, "nothing with --engine spark", "leave it out, or work on this machine")
-    return True
 
+    name: str
+    master: str | None
+    conf: list[str] | None
 
-def table_at(paths: list[str], engine: str, master: str | None, conf: list[str] | None) -> Any:
-    """Returns the table that a verb was given, which with Spark is opened by its session."""
-    table = arguments.table(paths)
-    return spark_table(table, master, conf) if is_spark(engine, master, conf) else table
+    @classmethod
+    def out_of(cls, given: dict[str, Any]) -> Engine:
+        """Takes the three out of the options of a verb, whose others are the library's."""
+        return cls(*(given.pop(name) for name in ENGINE))
 
+    def is_spark(self, unsupported: Mapping[str, Any] | None = None) -> bool:
+        """Says whether Spark is asked for; refuses options that belong to the other engine.
 
-def spark_table(table: str | list[str], master: str | None, conf: list[str] | None) -> Any:
-    """Opens Parquet paths, or a table of the session's catalogue, with the running session or a new one.
+        Arguments:
+            unsupported: Options that have no meaning on Spark: name to value, which must be None or empty.
+        """
+        if self.name != "spark":
+            for name, value in (("master", self.master), ("conf", ", ".join(self.conf or ()))):
+                if value:
+                    raise InvalidInput.of(name, value, "nothing without --engine spark", "add --engine spark")
+            return False
+        for name, value in (unsupported or {}).items():
+            if value:
+                shown = ", ".join(value) if isinstance(value, list) else value
+                hint = "leave it out, or work on this machine"
+                raise InvalidInput.of(name, shown, "nothing with --engine spark", hint)
+        return True
 
-    What can be refused without a session is refused before one starts.
+    def table(self, paths: list[str]) -> Any:
+        """Returns the table that a verb was given, which with Spark is opened by its session."""
+        table = arguments.table(paths)
+        return self.opened(table) if self.is_spark() else table
 
-    Arguments:
-        table: Paths, or the name of a table.
-        master: The cluster, for a session that starts.
-        conf: Settings as `key=value`.
-    """
-    if isinstance(table, str) and table.lower().endswith(_NO_PARQUET):
-        raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
-    session = _session(master, arguments.pairs_only("--conf", conf))
-    try:
-        found = _opened(session, table)
-        found.columns  # noqa: B018 (Connect looks for the table when its columns are asked for)
-    except Exception as error:
-        what = next((meaning for text, meaning in _UNUSABLE.items() if text in str(error)), None)
-        if what is None:
-            raise
-        expected = "Parquet, or the name of a table that the Spark session knows"
-        raise InvalidInput.of("TABLE", f"{table!r}, {what}", expected, "check its name") from error
-    return found
+    def opened(self, table: str | list[str]) -> Any:
+        """Opens Parquet paths, or a table of the session's catalogue, with the running session or a new one.
+
+        What can be refused without a session is refused before one starts.
+
+        Arguments:
+            table: Paths, or the name of a table.
+        """
+        if isinstance(table, str) and table.lower().endswith(_NO_PARQUET):
+            raise InvalidInput.of("TABLE", repr(table), "Parquet or a table's name", "store the log as Parquet first")
+        session = _session(self.master, arguments.pairs_only("--conf", self.conf))
+        try:
+            found = _opened(session, table)
+            found.columns  # noqa: B018 (Connect looks for the table when its columns are asked for)
+        except Exception as error:
+            what = next((meaning for text, meaning in _UNUSABLE.items() if text in str(error)), None)
+            if what is None:
+                raise
+            expected = "Parquet, or the name of a table that the Spark session knows"
+            raise InvalidInput.of("TABLE", f"{table!r}, {what}", expected, "check its name") from error
+        return found
 
 
 def check_new_folder(df: Any, out: str) -> None:

@@ -12,25 +12,24 @@ import typer
 
 from monocal.cli import arguments
 from monocal.cli.engines import (
+    Engine,
     check_new_folder,
     folder_is_there,
-    is_spark,
     joined_team,
-    spark_table,
 )
 from monocal.cli.exits import REFUSED
 from monocal.cli.options import (
+    ENGINE,
     LATE,
     SCORED,
+    SIZES,
     Count,
     Limits,
     Names,
-    Natural,
     Pairs,
     Range,
     Settings,
-    Share,
-    with_columns,
+    takes,
 )
 from monocal.cli.output import folded, print_json, print_lines, remark
 from monocal.core.numbers import significant
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from monocal.models.model import Model
 
 
-@with_columns(*SCORED, "fields", "numeric", "time", *LATE)
+@takes(*SCORED, "fields", "numeric", "time", *LATE, *SIZES, "holdout", "seed")
 def calibrate(
     table: list[str],
     *,
@@ -47,12 +46,8 @@ def calibrate(
     methods: Names = None,
     pcoc: Limits = None,
     mfrce: Annotated[float, Range(0.0)] = 0.1,
-    min_count: Count = 1,
-    max_size: Count | None = None,
-    holdout: Share = 0.2,
-    seed: Natural = 0,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Says whether a calibrated forecast may ship, and makes the model.
 
@@ -74,10 +69,9 @@ def calibrate(
     from monocal.reports.calibrate import BOX
     from monocal.reports.calibrate import calibrate as calibrate_table
 
-    box, given = BOX.check_target(out), arguments.table(table)
+    box, rows = BOX.check_target(out), arguments.table(table)
     limits: dict[str, Any] = {"mfrce": mfrce} | ({} if pcoc is None else {"pcoc": pcoc})
-    sizes: dict[str, Any] = {"min_count": min_count, "max_size": max_size, "holdout": holdout, "seed": seed}
-    found = calibrate_table(given, methods=methods, **limits, **sizes, **columns)
+    found = calibrate_table(rows, methods=methods, **limits, **given)
     found.save(box, command=shlex.join(["monocal", *sys.argv[1:]]))
     remark(*found.table.said, found.table.late_labels)
     if as_json:
@@ -99,22 +93,18 @@ def calibrate(
     )
 
 
-@with_columns(*SCORED, "tasks", "fields", "numeric", "time", *LATE)
+@takes(*SCORED, "tasks", "fields", "numeric", "time", *LATE, *SIZES, "master", "conf")
 def fit(
     table: list[str],
     *,
     out: str,
     method: str = "auto",
     settings: Settings = None,
-    min_count: Count = 1,
-    max_size: Count | None = None,
     engine: Literal["local", "spark", "torchrun"] = "local",
     n_shards: Count | None = None,
     workers: Count = 2,
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Fits a calibrator on all rows of a table and saves the model.
 
@@ -149,21 +139,21 @@ def fit(
 
     chosen = calibrator(method, **(settings or {}))
     MODEL_FOLDER.check_target(out)
-    given = arguments.table(table)
-    sizes: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
+    rows = arguments.table(table)
+    where = Engine(engine, given.pop("master"), given.pop("conf"))
+    sizes = {name: given.pop(name) for name in SIZES}
     on_one_machine = ("group", "label_time", "numeric")
-    if is_spark(engine, master, conf, {"n_shards": n_shards, **{name: columns[name] for name in on_one_machine}}):
+    if where.is_spark({"n_shards": n_shards, **{name: given[name] for name in on_one_machine}}):
         from monocal.spark import fit as fit_on_spark
 
-        others = {name: value for name, value in columns.items() if name not in (*on_one_machine, *LATE)}
-        df = spark_table(given, master, conf)
-        model = fit_on_spark(df, method=chosen, workers=workers, **sizes, **others)
+        columns = {name: value for name, value in given.items() if name not in (*on_one_machine, *LATE)}
+        model = fit_on_spark(where.opened(rows), method=chosen, workers=workers, **sizes, **columns)
     else:
-        named = {name: value for name, value in columns.items() if value is not None}
-        named, lines = with_auto_fields(given, named, uses_fields=chosen.class_tags.uses_features)
+        columns = {name: value for name, value in given.items() if value is not None}
+        columns, lines = with_auto_fields(rows, columns, uses_fields=chosen.class_tags.uses_features)
         remark(*lines)
-        with joined_team(engine, given) as team:
-            model = fit_log(rows_to_fit(given, named, **sizes), chosen, team=team, n_shards=n_shards)
+        with joined_team(engine, rows) as team:
+            model = fit_log(rows_to_fit(rows, columns, **sizes), chosen, team=team, n_shards=n_shards)
         if team is not None and team.rank > 0:
             return
     model.save(out)
@@ -180,7 +170,7 @@ def fit(
     remark(f"fitted {model.info['n_rows']:,} rows and saved the model to {out}")
 
 
-@with_columns("sampling_rate")
+@takes("sampling_rate", *ENGINE)
 def apply(
     model: str,
     table: list[str],
@@ -189,11 +179,8 @@ def apply(
     column: Pairs = None,
     interval: float | None = None,
     n_threads: Count = 2,
-    engine: Literal["local", "spark"] = "local",
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Adds calibrated probabilities to a table of any size.
 
@@ -213,15 +200,15 @@ def apply(
         monocal apply model/ new.parquet --out scored.parquet --interval 0.9
         monocal apply s3://models/ctr s3a://log/ --out s3a://scored/ --engine spark --master yarn
     """
-    given = arguments.table(table)
+    rows, engine = arguments.table(table), Engine.out_of(given)
     from monocal.models import load_model
     from monocal.models.apply import apply_model
 
-    loaded, rate = load_model(model), columns["sampling_rate"]  # refuses before a session starts
+    loaded, rate = load_model(model), given["sampling_rate"]  # refuses before a session starts
     if rate is not None:
         loaded = replace(loaded, sampling_rate=rate)
-    if is_spark(engine, master, conf):
-        df = spark_table(given, master, conf)
+    if engine.is_spark():
+        df = engine.opened(rows)
         # workers read a model that is too large to travel from its place, where it has the rate that it was saved with
         added = _apply_on_spark(model if rate is None else loaded, df, out, column, interval)
         if as_json:
@@ -229,7 +216,7 @@ def apply(
         else:
             remark(f"wrote {', '.join(added)} to {out}")
         return
-    done = apply_model(loaded, given, out, column=column, n_threads=n_threads, interval=interval)
+    done = apply_model(loaded, rows, out, column=column, n_threads=n_threads, interval=interval)
     if as_json:
         print_json(done.as_dict())
         return

@@ -10,28 +10,32 @@ from dataclasses import replace
 from inspect import cleandoc
 from pathlib import Path
 from textwrap import wrap
-from typing import Any, Literal
+from typing import Any
 
 from monocal.cli import arguments
-from monocal.cli.engines import is_spark, spark_table
-from monocal.cli.options import LATE, SCORED, Count, Names, Natural, Pairs, SettingsByMethod, Share, with_columns
+from monocal.cli.engines import Engine
+from monocal.cli.options import (
+    ENGINE,
+    LATE,
+    PERIOD,
+    SCORED,
+    SIZES,
+    Names,
+    Pairs,
+    SettingsByMethod,
+    takes,
+)
 from monocal.cli.output import first_line, folded, print_json, print_lines, print_table, remark, wrapped
 
 
-@with_columns(*SCORED, "tasks", "fields", "time", *LATE)
+@takes(*SCORED, "tasks", "fields", "time", *LATE, *PERIOD, "seed", *ENGINE)
 def evaluate(
     paths: list[str],
     *,
     by: Names = None,
-    since: str | None = None,
-    until: str | None = None,
     metrics: Names = None,
-    seed: Natural = 0,
-    engine: Literal["local", "spark"] = "local",
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Measures a model or a score column against its noise floor.
 
@@ -56,15 +60,14 @@ def evaluate(
     # refuses before a session starts
     model = None if place is None else load_model(place)
     chosen = list(METRICS) if metrics == ["all"] else metrics
-    asked: dict[str, Any] = {"metrics": chosen, "since": since, "until": until}
-    on_one_machine = (*LATE, "soft_labels", "group")
-    if is_spark(engine, master, conf, {"by": by, **{name: columns[name] for name in on_one_machine}}):
+    engine, on_one_machine = Engine.out_of(given), (*LATE, "soft_labels", "group")
+    if engine.is_spark({"by": by, **{name: given[name] for name in on_one_machine}}):
         from monocal.spark import evaluate as evaluate_on_spark
 
-        given = {name: value for name, value in columns.items() if name not in on_one_machine}
-        found = evaluate_on_spark(spark_table(table, master, conf), model=place, **asked, **given)
+        there = {name: value for name, value in given.items() if name not in (*on_one_machine, "seed")}
+        found = evaluate_on_spark(engine.opened(table), model=place, metrics=chosen, **there)
     else:
-        found = evaluate_table(table, model=model, by=by or [], seed=seed, **asked, **columns)
+        found = evaluate_table(table, model=model, by=by or [], metrics=chosen, **given)
     if as_json:
         print_json(found.as_dict())
         return
@@ -75,19 +78,15 @@ def evaluate(
         print_evaluation(name, evaluation)
 
 
-@with_columns(*SCORED, "fields", "numeric", "time", *LATE)
+@takes(*SCORED, "fields", "numeric", "time", *LATE, *SIZES, "holdout", "seed")
 def compare(
     table: list[str],
     *,
     methods: Names = None,
     settings: SettingsByMethod = None,
     metric: str = "log_loss",
-    min_count: Count = 1,
-    max_size: Count | None = None,
-    holdout: Share = 0.2,
-    seed: Natural = 0,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Fits several methods and says which win and which tie.
 
@@ -108,20 +107,10 @@ def compare(
         monocal compare log.parquet --score pctr --label click --fields auto --methods all
         monocal compare ranked/ --label long_view --methods wide_logistic,umc
     """
-    given = arguments.table(table)
+    rows = arguments.table(table)
     from monocal.evaluation.compare import compare
 
-    found = compare(
-        given,
-        methods=methods,
-        metric=metric,
-        arguments=settings,
-        min_count=min_count,
-        max_size=max_size,
-        holdout=holdout,
-        seed=seed,
-        **columns,
-    )
+    found = compare(rows, methods=methods, metric=metric, arguments=settings, **given)
     remark(*found.said, found.late_labels)
     if as_json:
         print_json(found.as_dict())
@@ -129,16 +118,15 @@ def compare(
     from monocal.cli.tables import print_comparison
 
     print_comparison(found)
-    sizes = {"min_count": None if min_count == 1 else min_count, "max_size": max_size}
     best = found.best.method
-    remark(f"Next: {_fit_line(table, {**columns, **sizes, 'method': best}, (settings or {}).get(best, {}))}")
+    remark(f"Next: {_fit_line(table, {**given, 'method': best}, (settings or {}).get(best, {}))}")
 
 
 def _fit_line(table: list[str], options: dict[str, Any], settings: Mapping[str, Any]) -> str:
     """The command that fits a method on all rows as it was compared."""
     words = ["monocal", "fit", *table]
     for name, value in options.items():
-        if value is None or value is False:
+        if value is None or value is False or name in ("holdout", "seed") or (name, value) == ("min_count", 1):
             continue
         words.append(f"--{name.replace('_', '-')}")
         if value is not True:
@@ -148,19 +136,16 @@ def _fit_line(table: list[str], options: dict[str, Any], settings: Mapping[str, 
     return shlex.join([*words, "--out", "model/"])
 
 
-@with_columns("fields", "time", "group", "weight", "value", "sampling_rate", *LATE)
+@takes("fields", "time", "group", "weight", "value", "sampling_rate", *LATE, *PERIOD, "seed")
 def report(
     model: Path,
     table: list[str],
     *,
     out: str,
     label: Pairs = None,
-    since: str | None = None,
-    until: str | None = None,
     title: str | None = None,
-    seed: Natural = 0,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Writes one HTML page on what calibration changed.
 
@@ -177,7 +162,7 @@ def report(
     from monocal.models import load_model
     from monocal.reports import report as write_report
 
-    rate = columns.pop("sampling_rate")
+    rate = given.pop("sampling_rate")
     written = write_report(
         model if rate is None else replace(load_model(model), sampling_rate=rate),
         arguments.table(table),
@@ -185,10 +170,7 @@ def report(
         label=label,
         title=title,
         command=shlex.join(["monocal", *sys.argv[1:]]),
-        seed=seed,
-        since=since,
-        until=until,
-        **columns,
+        **given,
     )
     n_bytes = written.stat().st_size
     if as_json:

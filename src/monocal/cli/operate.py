@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from monocal.cli.engines import table_at
+from monocal.cli.engines import Engine
 from monocal.cli.exits import ALARM, REFUSED
-from monocal.cli.options import LATE, Count, Names, Range, Settings, with_columns
+from monocal.cli.options import ENGINE, LATE, PERIOD, Count, Names, Range, Settings, takes
 from monocal.cli.output import folded, print_json, print_lines, remark
 
 if TYPE_CHECKING:
     from monocal.monitoring.registry import Registry
 
 
-@with_columns("label", "weight", "time", *LATE)
+@takes("label", "weight", "time", "scores_are", *LATE, "max_harm", *PERIOD, *ENGINE)
 def refresh(
     model: Path,
     table: list[str],
@@ -24,15 +24,8 @@ def refresh(
     out: str,
     gate: bool = False,
     by: Names = None,
-    max_harm: float = 0.002,
-    since: str | None = None,
-    until: str | None = None,
-    scores_are: Literal["probability", "logit"] | None = None,
-    engine: Literal["local", "spark"] = "local",
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Goes on from a model with newer rows.
 
@@ -42,19 +35,18 @@ def refresh(
     Arguments:
         gate: Write nothing unless a refresh on the older rows passes on the newest.
         by (COLUMNS): Guarded columns of the gate: every value of them is evaluated.
-        scores_are (probability|logit): The space of the scores; another one than the model's is refused.
+        scores_are: The space of the scores; another one than the model's is refused.
 
     Examples:
         monocal refresh model/ today.parquet --out next/
         monocal refresh model/ today.parquet --out next/ --gate --by store_id
         monocal refresh model/ log.parquet --time ts --since 2026-05-04 --out next/ --json
     """
-    given = table_at(table, engine, master, conf)
+    rows = Engine.out_of(given).table(table)
     from monocal.models.inspect import history_lines
     from monocal.monitoring.refresh import refresh as refresh_folder
 
-    period: dict[str, Any] = {"since": since, "until": until, "scores_are": scores_are}
-    done = refresh_folder(model, given, out=out, gate=gate, by=by or (), max_harm=max_harm, **period, **columns)
+    done = refresh_folder(model, rows, out=out, gate=gate, by=by or (), **given)
     remark(done.late_labels)
     if as_json:
         print_json(done.as_dict())
@@ -66,22 +58,16 @@ def refresh(
     remark(f"wrote generation {done.model.info['generation']} to {out}")
 
 
-@with_columns("label", "group", "weight", "time", *LATE)
+@takes("label", "group", "weight", "time", *LATE, "max_harm", *PERIOD, *ENGINE)
 def gate(
     old: Path,
     new: Path,
     table: list[str],
     *,
     by: Names = None,
-    max_harm: float = 0.002,
-    since: str | None = None,
-    until: str | None = None,
     html: str | None = None,
-    engine: Literal["local", "spark"] = "local",
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Says whether a new model may replace the old one.
 
@@ -103,8 +89,7 @@ def gate(
     from monocal.monitoring.gate import gate as gate_models
 
     page = None if html is None else output_file(html, "html")
-    given = table_at(table, engine, master, conf)
-    found = gate_models(old, new, given, by=by or [], max_harm=max_harm, since=since, until=until, **columns)
+    found = gate_models(old, new, Engine.out_of(given).table(table), by=by or [], **given)
     if page is not None:
         from monocal.reports.page import write_gate_page
 
@@ -157,7 +142,7 @@ def _print_registry(found: Registry, as_json: bool) -> None:
         remark(f"generation {found.current.generation} is active since {found.current.at}: {found.model_folder}")
 
 
-@with_columns("time", "label", "sampling_rate", "label_time", "window")
+@takes("time", "label", "sampling_rate", "label_time", "window", *PERIOD, *ENGINE)
 def watch(
     model: Path,
     table: list[str],
@@ -169,13 +154,8 @@ def watch(
     tolerance: Annotated[float, Range(0.0)] = 0.05,
     max_unseen: float | None = None,
     max_drift: float | None = None,
-    since: str | None = None,
-    until: str | None = None,
-    engine: Literal["local", "spark"] = "local",
-    master: str | None = None,
-    conf: list[str] | None = None,
     as_json: bool = False,
-    **columns: Any,
+    **given: Any,
 ) -> None:
     """Says every day whether a model in use is still calibrated.
 
@@ -197,13 +177,13 @@ def watch(
         monocal watch model/ day.parquet --time ts --state watch/ --false-alarm-rate 0.01 --json
         monocal watch model/ log.parquet --time ts --since 2024-05-01 --until 2024-05-02 --max-unseen 0.1
     """
-    given = table_at(table, engine, master, conf)
+    rows = Engine.out_of(given).table(table)
     from monocal.models import load_model
     from monocal.monitoring.watch import watch as watch_table
 
     found = watch_table(
         load_model(model),
-        given,
+        rows,
         by=by or [],
         state=state or model.with_name(f"{model.resolve().name}.watch"),
         every=every,
@@ -211,9 +191,7 @@ def watch(
         tolerance=tolerance,
         max_unseen=max_unseen,
         max_drift=max_drift,
-        since=since,
-        until=until,
-        **columns,
+        **given,
     )
     if as_json:
         print_json(found.as_dict())

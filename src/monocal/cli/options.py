@@ -2,8 +2,8 @@
 
 A positional parameter of a verb is an argument of the command, any other an option. Its meaning, with the word that
 stands for its value, is in the verb's docstring, or below if several verbs have it; examples are in the docstring, too.
-Columns are not declared by verbs at all: `with_columns` takes their types and meanings from
-`monocal.tables.roles.Roles`, so that a new role is an option as soon as a verb names it.
+Verbs do not declare what they only hand on: they name it in `takes`. Types and meanings of columns are those of
+`monocal.tables.roles.Roles`, so that a new role is an option as soon as a verb names it; the others are in `_SHARED`.
 
 Arguments:
     table (TABLE): Parquet or CSV: files, a folder, a glob, a URI, or - for standard input.
@@ -79,6 +79,23 @@ SCORED = ("score", "label", "weight", "group", "sampling_rate", "scores_are", "s
 """The columns of a table with scores."""
 LATE = ("event_time", "label_time", "window")
 """Columns of a table whose labels may still arrive."""
+PERIOD = ("since", "until")
+SIZES = ("min_count", "max_size")
+ENGINE = ("engine", "master", "conf")
+
+_SHARED: Mapping[str, tuple[Any, Any]] = {
+    "since": (str | None, None),
+    "until": (str | None, None),
+    "min_count": (Count, 1),
+    "max_size": (Count | None, None),
+    "holdout": (Share, 0.2),
+    "max_harm": (float, 0.002),
+    "seed": (Natural, 0),
+    "engine": (Literal["local", "spark"], "local"),
+    "master": (str | None, None),
+    "conf": (list[str] | None, None),
+}
+"""Options of several verbs that are no columns: type and default."""
 
 _FLAGS = {"as_json": "--json", "settings": "--set"}
 """Options that would hide a name of Python's own, or read worse in full."""
@@ -97,8 +114,8 @@ def described(documented: Any) -> dict[str, Meaning]:
     """Returns the meaning of each parameter, from the section "Arguments:" of a docstring.
 
     Example:
-        >>> described(with_columns)["names"].text
-        'Roles, as Roles calls them.'
+        >>> described(takes)["names"].text
+        'Roles, as Roles calls them, and shared options.'
     """
     section = _section(documented, "Arguments")
     entries = re.findall(r"^ {4}(\w+)(?: \(([^)]*)\))?: ((?:.+\n?)(?: {8}.+\n?)*)", section, re.M)
@@ -114,40 +131,48 @@ def _section(documented: Any, title: str) -> str:
     return inspect.cleandoc(documented.__doc__ or "").partition(f"{title}:\n")[2].partition("\n\n")[0]
 
 
-def with_columns(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Lets a verb take roles as options; it receives them by name, as the library takes them, in its `**columns`.
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Lets a verb take options that it does not declare, which it receives by name in its `**given`.
 
     Arguments:
-        names: Roles, as `Roles` calls them.
+        names: Roles, as `Roles` calls them, and shared options.
     """
 
     def mark(verb: Callable[..., None]) -> Callable[..., None]:
-        vars(verb)["columns"] = names
+        vars(verb)["taken"] = names
         return verb
 
     return mark
 
 
 def with_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """Returns a verb as typer takes it: all options declared, its columns before the others, and --debug.
+    """Returns a verb as typer takes it: what is required, columns, its own options, shared ones, --json and --debug.
 
     Example:
-        >>> @with_columns("time", "fields")
-        ... def show(table: str, *, seed: int = 0, **columns: str) -> None:
-        ...     print(table, seed, columns)
+        >>> @takes("time", "fields", "until")
+        ... def show(table: str, *, method: str = "umc", as_json: bool = False, **given: str) -> None:
+        ...     print(table, method, as_json, given)
         >>> list(inspect.signature(with_options(show)).parameters)
-        ['table', 'time', 'fields', 'seed', 'debug']
+        ['table', 'time', 'fields', 'method', 'until', 'as_json', 'debug']
     """
-    meanings = described(sys.modules[__name__]) | described(verb)
+    specific = described(verb)
+    meanings = described(sys.modules[__name__]) | specific
     own = [
         _declared(parameter, meanings)
         for parameter in inspect.signature(verb, eval_str=True).parameters.values()
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     n_required = sum(parameter.default is inspect.Parameter.empty for parameter in own)
-    columns = _columns(vars(verb).get("columns", ()))
+    taken = vars(verb).get("taken", ())
+    columns = _columns([name for name in taken if name not in _SHARED], specific)
+    shared = [
+        _declared(_parameter(name, default, kind), meanings)
+        for name, (kind, default) in _SHARED.items()
+        if name in taken
+    ]
+    others = sorted([*own[n_required:], *shared], key=lambda parameter: parameter.name == "as_json")
     debug = typer.Option("--debug", help=meanings["debug"].text, callback=remember_debug, is_eager=True)
-    parameters = [*own[:n_required], *columns, *own[n_required:], _parameter("debug", False, bool, debug)]
+    parameters = [*own[:n_required], *columns, *others, _parameter("debug", False, bool, debug)]
     readers = {parameter.name: _reader(parameter) for parameter in parameters}
 
     def flat(debug: bool, **given: Any) -> None:
@@ -191,14 +216,14 @@ def _parts(annotation: Any) -> tuple[Any, Sequence[Any]]:
     return kind | None, beside
 
 
-def _columns(names: Sequence[str]) -> list[inspect.Parameter]:
+def _columns(names: Sequence[str], specific: dict[str, Meaning]) -> list[inspect.Parameter]:
     """Returns the options of roles: flags, one of several words, names with commas, or a column."""
     if not names:
         return []
     from monocal.tables.roles import Roles
 
     hints = get_type_hints(Roles)
-    meanings = described(Roles)
+    meanings = described(Roles) | specific
     found = []
     for name in names:
         hint = hints[name]
@@ -220,7 +245,7 @@ def _columns(names: Sequence[str]) -> list[inspect.Parameter]:
 
 
 def _parameter(name: str, default: Any, kind: Any, *beside: Any) -> inspect.Parameter:
-    annotation = Annotated[(kind, *beside)]
+    annotation = Annotated[(kind, *beside)] if beside else kind
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from monocal.cli import arguments
-from monocal.cli.options import Count, Names, Range, Settings, with_columns
+from monocal.cli.options import Count, Names, Range, Settings, takes
 from monocal.cli.output import folded, print_json, print_lines, print_table, remark
 from monocal.core.errors import InvalidInput, UnknownName
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VERBS = ("prepare", "rank", "bench")
 
 
-@with_columns("tasks", "fields", "time", "group", "weight", "sampling_rate", "scores_are")
+@takes("tasks", "fields", "time", "group", "weight", "sampling_rate", "scores_are")
 def prepare(
     raw: str,
     *,
