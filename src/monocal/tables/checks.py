@@ -78,10 +78,11 @@ class ProposedField:
 def propose_fields(table: TableLike, roles: Roles, *, sample_rows: int = SAMPLE_ROWS) -> list[ProposedField]:
     """Looks at the first rows of a table and says which columns could be fields.
 
-    A column is objected to if it has one value only, if most of its values occur once (it names rows), or if it seems
-    to know the outcome: alone it explains a quarter of the label's entropy, or it is one of few values that occur with
-    one outcome only, far more often than luck would have it. Something measured after the fact, such as a watch time,
-    leaks the label into the features; the weaker leaks (a rare follow-up action) only a person can see.
+    A column is objected to if it holds no categories, if it has one value only, if most of its values occur once (it
+    names rows), or if it seems to know the outcome: alone it explains a quarter of the label's entropy, or it is one of
+    few values that occur with one outcome only, far more often than luck would have it. What was measured after the
+    fact, such as a watch time, leaks the label into the features; the weaker leaks (a rare follow-up action) only a
+    person can see.
 
     Arguments:
         table: Anything `open_table` takes.
@@ -99,11 +100,18 @@ def propose_fields(table: TableLike, roles: Roles, *, sample_rows: int = SAMPLE_
     stream = open_table(table)
     roles.check_columns(stream.column_names)
     label = next(iter(roles.labels.values()))
-    candidates = [column.name for column in stream.arrow_schema if _may_be_field(column.type)]
-    candidates = [name for name in candidates if name not in roles.columns]
+    free = [column for column in stream.arrow_schema if column.name not in roles.columns]
+    candidates = [column.name for column in free if _may_be_field(column.type)]
     sample = _first_rows(stream, candidates, label, sample_rows)
     labels = _labels(sample, label)
-    return [_look_at(sample, name, label, labels) for name in candidates]
+    others = [column.name for column in free if column.name not in candidates]
+    return [
+        *(_look_at(sample, name, label, labels) for name in candidates),
+        *(ProposedField(name, 0, "", 0.0, _NO_CATEGORY) for name in others),
+    ]
+
+
+_NO_CATEGORY = "no categories; numeric= takes numbers"
 
 
 def _may_be_field(kind: pa.DataType) -> bool:

@@ -36,7 +36,7 @@ def test_columns_that_know_the_outcome_are_objected_to():
     assert found["bought"].startswith("it seems to know click: it explains")
     assert found["blocked"].startswith("it seems to know click: always 0 where it is 1 (")
     assert (found["site"], found["device"]) == ("", "")
-    assert "score" not in found
+    assert found["score"] == "no categories; numeric= takes numbers"
     assert usable_fields(propose_fields(log(), Roles(label="click", weight="device", group="shared"))) == ["site"]
     one = propose_fields({"site": ["a", "a", "b", None], "click": [0, 1, 0, 1]}, Roles(label="click"))[0]
     assert (one.n_values, one.most_common, one.most_common_share) == (3, "a", 0.5)
