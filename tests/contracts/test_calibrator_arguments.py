@@ -64,11 +64,3 @@ def test_the_terminal_tells_every_argument(capsys):
     for argument in arguments_of(CALIBRATORS["umc"]):
         assert f" {argument.name} = {argument.default!r} " in told
         assert " ".join(argument.meaning.split()) in told
-
-
-def test_the_command_line_refuses_an_impossible_value(tmp_path, capsys):
-    table = tmp_path / "log.csv"
-    table.write_text("p,y\n0.1,0\n0.2,1\n", encoding="utf-8")
-    columns = ["--score", "p", "--label", "y", "--fields", "none", "--out", str(tmp_path / "model")]
-    assert main(["fit", str(table), *columns, "--set", "tau=5"]) == 2
-    assert "tau: got 5; expected a number in [0, 1)" in capsys.readouterr().err

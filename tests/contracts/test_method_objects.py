@@ -67,12 +67,6 @@ def test_beside_an_object_names_are_the_functions_own():
     assert own.vocabulary["site_id"].size > rare.vocabulary["site_id"].size
 
 
-def test_objects_and_names_with_arguments_fit_alike():
-    named = monocal.fit(LOG, method=calibrator("histogram", n_bins=7), **COLUMNS)
-    given = monocal.fit(LOG, method=monocal.Histogram(n_bins=7), **COLUMNS)
-    assert np.array_equal(named.predict(LOG), given.predict(LOG))
-
-
 def test_an_object_stays_as_it_is():
     method = calibrator("platt")
     monocal.fit(LOG, method=method, **COLUMNS)

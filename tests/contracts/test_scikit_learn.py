@@ -48,7 +48,7 @@ ESTIMATORS = {
     "as_classifier(calibrator)": as_classifier(calibrator("platt"), scores_are="logit"),
 }
 EXPECTED_FAILED_CHECKS = {
-    "wrap(ranker)": {"check_classifiers_train": "the ranker was trained on other rows and knows nothing of these"},
+    "wrap(ranker)": {"check_classifiers_train": "the ranker was trained on other rows and knows nothing of these"}
 }
 
 

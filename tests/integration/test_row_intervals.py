@@ -25,18 +25,8 @@ def test_library_command_line_and_service_agree(model, tmp_path):
     rows = monocal.simulate_log(50, seed=1).table()
     found = monocal.load(model).predict(rows, interval=0.8)
     pq.write_table(rows, tmp_path / "rows.parquet")
-    done = main(
-        [
-            "apply",
-            str(model),
-            str(tmp_path / "rows.parquet"),
-            "--out",
-            str(tmp_path / "out.parquet"),
-            "--interval",
-            "0.8",
-        ]
-    )
-    assert done == 0
+    tables = [str(tmp_path / name) for name in ("rows.parquet", "out.parquet")]
+    assert main(["apply", str(model), tables[0], "--out", tables[1], "--interval", "0.8"]) == 0
     written = pq.read_table(tmp_path / "out.parquet")
     body = {
         "scores": {"click": rows["pctr"].to_pylist()},

@@ -5,13 +5,7 @@ import pytest
 import torch
 
 from monocal.core.fields import NULL_ID, STEPS, n_numeric_ids
-from monocal.neural.losses import (
-    PRESETS,
-    FieldCalibrationLoss,
-    SmoothCalibrationLoss,
-    cross_entropy,
-    squared_error,
-)
+from monocal.neural.losses import PRESETS, FieldCalibrationLoss, SmoothCalibrationLoss, cross_entropy, squared_error
 
 BATCHES = [
     (np.array([0.12, 0.18, 0.35, 0.72]), np.array([0.0, 1.0, 0.0, 1.0])),

@@ -1,7 +1,6 @@
 """monocal apply."""
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
@@ -46,16 +45,6 @@ def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_
     assert found["site_id"].to_pylist() == pq.read_table(log_file)["site_id"].to_pylist()
 
 
-def test_column_and_threads(monocal_command, model_folder, log_file, tmp_path):
-    for threads in ("1", "3"):
-        out = tmp_path / f"{threads}.parquet"
-        arguments = ("--out", out, "--column", "p_click", "--n-threads", threads)
-        assert monocal_command("apply", model_folder, log_file, *arguments).code == 0
-    one, three = (pq.read_table(tmp_path / f"{n}.parquet") for n in (1, 3))
-    assert one.equals(three)
-    assert one.column_names[-1] == "p_click"
-
-
 def test_sampling_rate_replaces_the_models(monocal_command, model_folder, log_file, tmp_path):
     for rate in ("1", "0.1"):
         arguments = ("--out", tmp_path / f"{rate}.parquet", "--sampling-rate", rate)
@@ -74,19 +63,6 @@ def test_several_tasks(monocal_command, videos_file, tmp_path):
     assert pq.read_schema(tmp_path / "s.parquet").names[-2:] == ["pctr_calibrated", "p_long"]
 
 
-def test_null_score_names_the_row_and_leaves_nothing(monocal_command, model_folder, log_file, tmp_path):
-    table = pq.read_table(log_file)
-    scores = table["pctr"].to_pylist()
-    scores[15_000] = None
-    place = table.column_names.index("pctr")
-    pq.write_table(table.set_column(place, "pctr", pa.array(scores)), tmp_path / "bad.parquet")
-    before = sorted(tmp_path.iterdir())
-    ended = monocal_command("apply", model_folder, tmp_path / "bad.parquet", "--out", tmp_path / "s.parquet")
-    assert ended.code == 2
-    assert "score column 'pctr': got null in row 15,000 of bad.parquet" in ended.err
-    assert sorted(tmp_path.iterdir()) == before
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -100,14 +76,6 @@ def test_bad_arguments(monocal_command, model_folder, log_file, tmp_path, monkey
     assert ended.code == 2
     assert message in ended.err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_refuses_to_overwrite_its_input(monocal_command, model_folder, log_file):
-    before = log_file.read_bytes()
-    ended = monocal_command("apply", model_folder, log_file, "--out", log_file)
-    assert ended.code == 2
-    assert "expected a file other than the input" in ended.err
-    assert log_file.read_bytes() == before
 
 
 def test_folder_of_files_with_other_column_order(monocal_command, model_folder, log_file, tmp_path):

@@ -16,17 +16,6 @@ def test_export_proves_itself(monocal_command, model_folder, tmp_path):
     assert found["outputs"] == ["click_calibrated"]
 
 
-def test_export_refuses_beyond_the_tolerance(monocal_command, model_folder, tmp_path):
-    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    ended = monocal_command("export", model_folder, "--out", tmp_path / "model.onnx", "--tolerance", "0", "--json")
-    if ended.code == 0:  # on some machines the graph agrees to the last bit
-        assert ended.json["largest_difference"] == 0.0
-        return
-    assert ended.code == 2
-    assert "a graph that differs by" in ended.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_export_says_how_far_a_neural_model_is_from_predict(monocal_command, tmp_path):
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     few = monocal.simulate_log(2_000).table()  # enough for weights: the graph is asked here, not the fit

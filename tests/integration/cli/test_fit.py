@@ -28,21 +28,6 @@ def test_without_fields_the_option_is_named(monocal_command, log_file, tmp_path)
     assert monocal.load(tmp_path / "m").field_names == ()
 
 
-def test_fields_auto_takes_the_proposal(monocal_command, log_file, tmp_path):
-    ended = monocal_command(
-        *("fit", log_file, *COLUMNS, "--time", "timestamp", "--fields", "auto"),
-        *("--method", "wide_logistic", "--out", tmp_path / "m"),
-    )
-    assert ended.code == 0
-    assert "fields: user_id, site_id, ad_id, country, hour, position, device" in ended.err
-
-
-def test_fields_none_goes_without(monocal_command, log_file, tmp_path):
-    arguments = ("--fields", "none", "--method", "wide_logistic", "--out", tmp_path / "m")
-    assert monocal_command("fit", log_file, *COLUMNS, *arguments).code == 0
-    assert monocal.load(tmp_path / "m").field_names == ()
-
-
 def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_path):
     ended = monocal_command(
         *("fit", videos_file, "--tasks", "click:pctr", "--tasks", "view_given_click:pcvr", "--tasks", "both:pctcvr"),

@@ -26,27 +26,24 @@ def interrupt_when_writing(process, folder, number):
     pytest.fail("no output appeared")
 
 
-def test_ctrl_c_leaves_no_half_written_output(start_monocal, model_folder, large_log, tmp_path):
+@pytest.mark.parametrize(
+    ("number", "name", "earlier", "ending"),
+    [
+        (signal.SIGINT, "scored.parquet", None, (130, b"", b"interrupted\n")),
+        (signal.SIGTERM, "scored.csv", "from last week\n", (143, b"", b"terminated\n")),
+    ],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_an_interrupted_verb_leaves_what_was_there_before(
+    start_monocal, model_folder, large_log, tmp_path, number, name, earlier, ending
+):
+    out = tmp_path / name
+    if earlier:
+        out.write_text(earlier)
     process = start_monocal(
-        *("apply", model_folder, large_log, "--out", tmp_path / "scored.parquet"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        *("apply", model_folder, large_log, "--out", out), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
-    interrupt_when_writing(process, tmp_path, signal.SIGINT)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (130, b"", b"interrupted\n")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_sigterm_leaves_an_earlier_output_as_it_was(start_monocal, model_folder, large_log, tmp_path):
-    (tmp_path / "scored.csv").write_text("from last week\n")
-    process = start_monocal(
-        *("apply", model_folder, large_log, "--out", tmp_path / "scored.csv"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    interrupt_when_writing(process, tmp_path, signal.SIGTERM)
-    out, err = process.communicate(timeout=300)
-    assert (process.returncode, out, err) == (143, b"", b"terminated\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["scored.csv"]
-    assert (tmp_path / "scored.csv").read_text() == "from last week\n"
+    interrupt_when_writing(process, tmp_path, number)
+    said, errors = process.communicate(timeout=300)
+    assert (process.returncode, said, errors) == ending
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == ({name: earlier} if earlier else {})

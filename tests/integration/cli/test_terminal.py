@@ -43,7 +43,7 @@ def test_a_terminal_shows_a_bar_with_rate_and_time_left(start_monocal, model_fol
 
 def test_pipes_carry_results_on_stdout_and_remarks_on_stderr(monocal_process, log_file, tmp_path):
     ended = monocal_process(
-        *("compare", log_file, "--score", "pctr", "--label", "click", "--methods", "platt", "--json"),
+        *("compare", log_file, "--score", "pctr", "--label", "click", "--methods", "platt", "--json")
     )
     assert ended.code == 0
     assert json.loads(ended.out)["best"] == "platt"

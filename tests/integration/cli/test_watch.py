@@ -65,17 +65,8 @@ def test_days_one_by_one_until_an_alarm(monocal_command, watched, tmp_path):
 
 def test_eighty_columns_are_enough(monocal_command, watched, tmp_path):
     model, day = watched
-    ended = monocal_command(
-        "watch",
-        model,
-        day(0, factor=2.0, n_rows=123_456),
-        "--time",
-        "ts",
-        "--by",
-        "store_id",
-        "--state",
-        tmp_path / "s",
-    )
+    options = ("--time", "ts", "--by", "store_id", "--state", tmp_path / "s")
+    ended = monocal_command("watch", model, day(0, factor=2.0, n_rows=123_456), *options)
     assert ended.code == 4
     assert "store_id = b" in ended.out
     assert max(len(line.rstrip()) for line in ended.out.splitlines()) <= 80

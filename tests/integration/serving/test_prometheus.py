@@ -9,8 +9,7 @@ import pytest
 ALERTS = Path(__file__).parents[3] / "deploy" / "alerts"
 
 pytestmark = pytest.mark.skipif(
-    shutil.which("promtool") is None,
-    reason="prometheus is not installed (Debian: apt-get install prometheus)",
+    shutil.which("promtool") is None, reason="prometheus is not installed (Debian: apt-get install prometheus)"
 )
 
 UNIT_TESTS = """

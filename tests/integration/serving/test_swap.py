@@ -10,7 +10,6 @@ import monocal
 from monocal.monitoring.registry import Step, promote, read_registry, rollback, write_history
 
 TOKEN = "a token for the tests only"
-FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
 
 @pytest.fixture(scope="module")

@@ -29,13 +29,6 @@ def test_text_with_and_without_a_zone_is_not_mixed(tmp_path, on_error, ending):
         encode_log(str(path), Roles(label="y", time="t"), tmp_path / "out", on_error=on_error)
 
 
-def test_a_field_that_changes_its_type_in_a_later_file_is_refused(tmp_path):
-    for index, sites in enumerate((pa.array([7, 8]), pa.array(["07", "08"]))):
-        pq.write_table(pa.table({"y": LABELS[:2], "site": sites}), tmp_path / f"{index}.parquet")
-    with pytest.raises(InvalidInput, match=r"column 'site'.*1\.parquet.*0\.parquet.*one type in all files.*Hint"):
-        encode_log(str(tmp_path), Roles(label="y", fields=["site"]), tmp_path / "out")
-
-
 @pytest.mark.parametrize("cuts", [{"test": 0}, {"calibration": 50, "test": 10_000}])
 def test_a_cut_that_leaves_a_part_without_rows_is_refused(tmp_path, cuts):
     table = {"y": LABELS, "t": np.arange(1, N + 1)}

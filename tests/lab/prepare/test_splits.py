@@ -10,10 +10,7 @@ from monocal.lab.prepare.splits import as_integer_moment, split_by_share
 
 @pytest.mark.parametrize(
     ("n_rows", "sizes"),
-    [
-        (40_428_967, [24_257_380, 8_085_793, 8_085_794]),
-        (85_316_975, [51_190_185, 17_063_395, 17_063_395]),
-    ],
+    [(40_428_967, [24_257_380, 8_085_793, 8_085_794]), (85_316_975, [51_190_185, 17_063_395, 17_063_395])],
 )
 def test_three_one_one_gives_the_published_counts(n_rows, sizes):
     for shares in ({"a": 3, "b": 1, "c": 1}, {"a": 0.6, "b": 0.2, "c": 0.2}):

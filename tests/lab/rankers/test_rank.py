@@ -1,8 +1,6 @@
 """Ranking keeps its result, recognises repeated work, and refuses what does not belong together."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -88,9 +86,3 @@ def test_what_does_not_belong_together_is_refused(saved_log, tmp_path):
     path.write_text("{")
     with pytest.raises(ArtefactError, match="not a whole JSON file"):
         ScoredLog.open(tmp_path / "scored")
-
-
-def test_importing_rankers_does_not_load_torch():
-    code = "import sys, monocal.lab.rankers; print([m for m in ('torch', 'numba') if m in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

@@ -7,10 +7,7 @@ from monocal import evaluate
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.scores import logit, sigmoid
-from monocal.lab.reconstructions.confcalib import (
-    deviation,
-    supported_rate,
-)
+from monocal.lab.reconstructions.confcalib import deviation, supported_rate
 
 
 @pytest.mark.parametrize(

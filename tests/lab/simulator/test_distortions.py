@@ -81,18 +81,8 @@ def test_field_bias_is_one_number_per_value():
 
 
 def test_conditional_map_is_slope_shift_and_steps():
-    distortion = ConditionalMonotone(
-        height=2.0,
-        place=-1.0,
-        width=0.1,
-        slope=0.7,
-        shift=0.3,
-        slope_spread=0,
-        shift_spread=0,
-        height_spread=0,
-        place_spread=0,
-        width_spread=0,
-    )
+    alike = dict.fromkeys((f"{name}_spread" for name in ("slope", "shift", "height", "place", "width")), 0)
+    distortion = ConditionalMonotone(height=2.0, place=-1.0, width=0.1, slope=0.7, shift=0.3, **alike)
     log = simulate_log(2000, distortion=distortion)
     expected = 0.3 + 0.7 * log.logits + 2.0 * sigmoid((log.logits + 1.0) / 0.1)
     assert np.allclose(expected, log.true_logits, atol=1e-9)

@@ -55,9 +55,7 @@ def test_from_raw_files_to_the_papers_table(tmp_path, monkeypatch):
     small = {"hidden": [8], "n_dimensions": 4, "batch_rows": 64}
     data = tuple(replace(spec, ranker_arguments={**spec.ranker_arguments, **small}) for spec in study.data)
     outcome = run_study(
-        replace(study, data=data, calibrators=quick, n_bootstrap=5),
-        tmp_path / "out",
-        RunOptions(data_folder=tmp_path),
+        replace(study, data=data, calibrators=quick, n_bootstrap=5), tmp_path / "out", RunOptions(data_folder=tmp_path)
     )
     text = outcome.leaderboard.read_text()
     assert outcome.n_run == 4

@@ -42,8 +42,7 @@ def test_finished_cells_are_never_run_again(tmp_path):
 
 def test_a_failing_cell_is_skipped_with_its_reason(tmp_path):
     study = small(
-        CalibratorSpec("none", "none"),
-        CalibratorSpec("broken", "lightgbm", arguments={"objective": "nonsense"}),
+        CalibratorSpec("none", "none"), CalibratorSpec("broken", "lightgbm", arguments={"objective": "nonsense"})
     )
     outcome = run_study(study, tmp_path)
     reasons = {row["calibrator"]: row["reason"] for row in outcome.rows}

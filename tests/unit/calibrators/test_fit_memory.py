@@ -87,8 +87,7 @@ def test_a_line_beside_effects_takes_nine_columns():
 
 
 @pytest.mark.parametrize(
-    ("method", "arguments"),
-    [("wide_logistic", {"max_iterations": 2}), ("umc", {"curve_rows": 4096, "n_epochs": 1})],
+    ("method", "arguments"), [("wide_logistic", {"max_iterations": 2}), ("umc", {"curve_rows": 4096, "n_epochs": 1})]
 )
 def test_a_member_of_a_team_holds_less_than_150_bytes_for_each_of_its_rows(monkeypatch, method, arguments):
     """Row numbers, scores, labels, logits and a few columns of answers; no ids, which stay in the log."""

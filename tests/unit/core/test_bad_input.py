@@ -82,8 +82,3 @@ def test_rate_per_row_must_be_given_again():
 def test_unknown_method_and_argument_suggest_the_nearest():
     assert "did you mean 'isotonic'?" in message(UnknownName, lambda: calibrator("isotonik"))
     assert "did you mean 'n_bins'?" in message(UnknownName, lambda: calibrator("histogram", nbins=3))
-
-
-def test_recent_share_out_of_range():
-    text = message(InvalidInput, lambda: calibrator("platt", recent_share=1.5).fit(S, Y))
-    assert "recent_share: got 1.5; expected a number in [0, 1)" in text

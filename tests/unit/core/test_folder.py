@@ -19,7 +19,6 @@ from monocal.core.files import atomic_file, turn_in
 from monocal.core.folder import FolderFormat
 
 KIND = FolderFormat("monocal test", 1, "manifest.json", called="a test", remedy="write it again", known=("x",))
-OTHER = FolderFormat("monocal other", 1, "manifest.json", called="another", remedy="write it again")
 
 KIND_OF_TEST = """
 import json, os, sys

@@ -9,12 +9,7 @@ from monocal.core.errors import InvalidInput
 from monocal.metrics import METRICS, Forecast, bootstrap, centred_interval, metric, noise_floor
 from monocal.metrics import resample as resample_module
 from monocal.metrics.order import REPLAY_CELLS
-from monocal.metrics.resample import (
-    MOST_BLOCKS,
-    pack,
-    resampling_blocks,
-    unpack,
-)
+from monocal.metrics.resample import MOST_BLOCKS, pack, resampling_blocks, unpack
 from monocal.testing.metric_laws import sample_forecast
 
 EVERY = {name: metric(name) for name in METRICS}

@@ -62,15 +62,6 @@ def test_renamed_field_at_predict_names_both_sides():
         model.predict(renamed)
 
 
-def test_score_column_that_is_text_or_null():
-    text = TABLE.set_column(0, "pctr", pa.array(["high"] * N))
-    with pytest.raises(InvalidInput, match="score column 'pctr': got 'high' at row 0 of the table; expected a number"):
-        monocal.fit(text, **ARGUMENTS)
-    gap = TABLE.set_column(0, "pctr", pa.array([None, *np.full(N - 1, 0.1)]))
-    with pytest.raises(InvalidInput, match="score column 'pctr': got null at row 0"):
-        monocal.fit(gap, **ARGUMENTS)
-
-
 def test_several_tasks_with_missing_labels():
     labels = np.where(np.arange(N) % 3 == 0, None, (np.arange(N) % 5 == 0).astype(float))
     table = TABLE.append_column("view", pa.array(labels, pa.float64())).append_column("plv", TABLE["pctr"])

@@ -42,17 +42,6 @@ def test_a_naive_fit_is_too_low_and_ours_is_right(log, method, fields):
     assert ours.info["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)
 
 
-def test_a_judgement_of_young_rows_is_that_of_labels_that_have_come(log):
-    model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
-    naive = evaluate_table(log, model=model, metrics=["pcoc"])
-    assert naive.tasks["click"].value("pcoc") > 1.15
-    found = evaluate_table(log, model=model, metrics=["pcoc"], **LATE)
-    low, high = found.tasks["click"].interval("pcoc")
-    assert low <= 1.0 <= high
-    assert "of the rows are older than the window" in str(found.late_labels)
-    assert found.as_dict()["late_labels"]["mature_share"] == pytest.approx(0.3, abs=0.1)
-
-
 def test_a_refresh_on_young_labels_keeps_the_level():
     rows = delay_labels(simulate_log(20_000, seed=2).table()).sort_by("timestamp")
     model = monocal.fit(rows.slice(0, 16_000), method="wide_logistic", **COLUMNS, fields=["device"], **LATE)
@@ -64,13 +53,10 @@ def test_a_refresh_on_young_labels_keeps_the_level():
     assert models[2].info["late_labels"]["mature_share"] == 0.0
 
 
-def test_a_watch_of_young_rows_does_not_cry(log):
+def test_a_watch_of_late_labels_needs_their_window(log):
     model = monocal.fit(log, method="platt", **COLUMNS, **LATE)
-    days = {"time": "timestamp", "every": "86400"}
-    assert watch(model, log, **days).is_alarmed
-    assert not watch(model, log, **days, label_time="label_time", window=LATE["window"]).is_alarmed
     with pytest.raises(InvalidInput, match="window: got None"):
-        watch(model, log, **days, label_time="label_time")
+        watch(model, log, time="timestamp", every="86400", label_time="label_time")
 
 
 def test_the_curve_is_the_truth_by_value_and_shrunk_where_there_is_little():

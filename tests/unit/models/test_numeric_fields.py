@@ -170,8 +170,7 @@ def test_what_numbers_do_not_reach_is_refused_by_name(model, log, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "knots"),
-    [([1, 2, 2, 9], (1.0, 2.0, 9.0)), ([5, 5, 5, 5], (5.0,)), ([None, None, None, None], ())],
+    ("numbers", "knots"), [([1, 2, 2, 9], (1.0, 2.0, 9.0)), ([5, 5, 5, 5], (5.0,)), ([None, None, None, None], ())]
 )
 def test_few_distinct_numbers_have_few_knots(numbers, knots):
     table = {"pctr": [0.2, 0.4] * 100, "click": [0, 1, 1, 0, 0] * 40, "x": pa.array(numbers * 50, pa.float64())}

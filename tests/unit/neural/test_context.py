@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-from monocal.compiled.first_layer import number_values
 from monocal.lab.exact_concat.torch_map import ConcatMap
 from monocal.neural import maps
 from monocal.neural.context import MANY_ROWS, ContextEncoder, FieldContext, affine, generator_of
@@ -81,12 +80,3 @@ def test_large_batches_treat_strange_ids_as_unseen_and_train_to_the_same_last_bi
     assert torch.equal(first, second)
     gradients = [gradients_of([encoder, layer], result.square().mean()) for result in (first, second)]
     assert all(torch.equal(one, other) for one, other in zip(*gradients, strict=True))
-
-
-def test_values_are_numbered_field_by_field():
-    table_rows = field_ids(3000).numpy() + np.cumsum([0, *SIZES[:-1]])
-    batch = number_values(table_rows, sum(SIZES))
-    assert np.array_equal(batch.rows[batch.slots], table_rows)
-    assert len(np.unique(batch.rows)) == len(batch.rows) == batch.starts[-1]
-    for f in range(4):
-        assert set(batch.rows[batch.starts[f] : batch.starts[f + 1]]) == set(table_rows[:, f])

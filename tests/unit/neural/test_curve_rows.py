@@ -5,7 +5,6 @@ import pytest
 
 import monocal.neural.train
 from monocal.calibrators import calibrator
-from monocal.core.errors import InvalidInput
 
 METHODS = {
     "umc": {"size": "small"},
@@ -55,9 +54,3 @@ def test_the_map_sees_the_newest_rows_alone_and_shifts_all(monkeypatch, carry):
     if carry == "none":
         shifts = one.weights_["wide.shifts"][: GONE + 1]
         assert shifts[GONE] > shifts[1:GONE].max() + 0.5
-
-
-@pytest.mark.parametrize("curve_rows", [0, -5, 0.5])
-def test_less_than_one_row_is_refused(curve_rows):
-    with pytest.raises(InvalidInput, match="curve_rows: got .*; expected a whole number ≥ 1 or None"):
-        calibrator("umc", curve_rows=curve_rows)

@@ -66,9 +66,3 @@ def test_the_level_taken_and_the_level_asked_for_are_shown(half):
     taken, asked = half.carry_["level"]
     expected = f"level: {taken:+.2f} taken, the newest rows ask for {asked:+.2f}"
     assert expected in RetainedEffects.of(half, ["field"]).remarks
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, "half"])
-def test_a_share_beyond_its_range_is_refused(rows, share):
-    with pytest.raises(monocal.core.errors.InvalidInput, match="^level_share: got"):
-        fitted(rows, level_share=share)

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import monocal  # noqa: E402
-from monocal.core.threads import allowed_threads, usable_cores  # noqa: E402
+from monocal.core.threads import allowed_threads  # noqa: E402
 from monocal.neural import train  # noqa: E402
 
 
@@ -40,7 +40,3 @@ def test_a_fit_by_two_threads_has_the_bits_of_one(method, monkeypatch):
             assert np.array_equal(array, other.weights_[name]), name
         assert fits[0].recent_shift_ == other.recent_shift_
         assert fits[0].carry_["network"] == other.carry_["network"]
-
-
-def test_the_cores_of_this_process_are_counted():
-    assert usable_cores() >= 1

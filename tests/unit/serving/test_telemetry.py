@@ -11,7 +11,7 @@ import pytest
 from monocal.core.errors import MonocalWarning
 from monocal.reports.data import build_report
 from monocal.serving import Engine, Request
-from monocal.serving.telemetry import LOGGER, JsonLines, LiveMetrics, log_event, log_failure
+from monocal.serving.telemetry import LOGGER, JsonLines, LiveMetrics, log_failure
 
 FIELDS = ["site_id", "ad_id", "country", "hour", "position", "device"]
 
@@ -39,14 +39,6 @@ def metrics(engine):
 def answer_of(engine, scores, **fields):
     given = {name: fields.get(name, "site_1") for name in FIELDS}
     return engine.calibrate(Request({"click": scores}, shared=given))
-
-
-def test_unseen_values_are_counted_per_field(engine, metrics):
-    metrics.observe(answer_of(engine, [0.1] * 3, site_id="site_1"), engine)
-    metrics.observe(answer_of(engine, [0.1], site_id="never seen"), engine)
-    found = scraped(metrics)
-    assert found['monocal_field_unseen_total{field="site_id"}'] == 1.0
-    assert found["monocal_rows_total"] == 4.0
 
 
 def test_a_new_model_starts_the_drift_comparison_anew(model, engine, metrics):
@@ -85,29 +77,11 @@ def test_the_service_and_the_report_find_the_same_drift(model, engine, metrics, 
     assert reported.value > 0.5
 
 
-def test_feedback_adds_up_predictions_and_labels(metrics):
-    metrics.observe_feedback("click", np.array([0.2, 0.4]), np.zeros(2))
-    metrics.observe_feedback("click", np.array([0.6]), np.ones(1))
-    metrics.observe_feedback("click", np.array([]), np.array([]))
-    found = scraped(metrics)
-    assert found['monocal_feedback_window_sum{of="predictions",task="click"}'] == pytest.approx(1.2)
-    assert found['monocal_feedback_window_sum{of="labels",task="click"}'] == 1.0
-    assert found['monocal_feedback_rows_total{task="click"}'] == 3.0
-
-
 @pytest.fixture
 def lines(caplog):
     """Returns what was logged, as the service writes it."""
     caplog.set_level(logging.INFO, logger=LOGGER.name)
     return lambda: [JsonLines().format(record) for record in caplog.records]
-
-
-def test_an_event_is_one_json_object_with_its_facts(lines):
-    log_event("model switched", model="ads", version="abc")
-    (line,) = lines()
-    assert "\n" not in line
-    said = json.loads(line)
-    assert (said["event"], said["model"], said["version"], said["level"]) == ("model switched", "ads", "abc", "info")
 
 
 def test_of_an_unexpected_error_only_type_and_place_are_logged(lines):

@@ -2,8 +2,6 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -91,12 +89,6 @@ def test_a_chosen_place_stays(read_only, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", "chosen")
     workers.keep_compiled_loops()
     assert os.environ["NUMBA_CACHE_DIR"] == "chosen"
-
-
-@pytest.mark.parametrize("module", ["monocal.spark.apply", "monocal.spark.evaluate", "monocal.spark.fit"])
-def test_what_a_worker_imports_does_not_import_numba_before_it_has_a_place(module):
-    code = f"import sys, {module}; print('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
 
 
 def session(slots, **settings):

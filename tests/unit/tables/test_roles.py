@@ -2,7 +2,7 @@
 
 import pytest
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.tables.roles import Roles
 
 
@@ -37,25 +37,6 @@ def test_toml_that_cannot_be_used(text, message, tmp_path):
         Roles.from_toml(tmp_path / "a.toml")
     with pytest.raises(InvalidInput, match=r"none\.toml"):
         Roles.from_toml(tmp_path / "none.toml")
-
-
-@pytest.mark.parametrize(
-    ("roles", "missing", "argument", "near"),
-    [
-        (Roles(label="clicks", fields=["site"]), "clicks", "label", "click"),
-        (Roles(label="click", fields=["siteid"]), "siteid", "fields", "site"),
-        (Roles(label="click", time="hours"), "hours", "time", "hour"),
-        (Roles(label="click", score="ctr"), "ctr", "score", "pctr"),
-        (Roles(label="click", numeric=["our"]), "our", "numeric", "hour"),
-        (Roles(label="click", sampling_rate="pctrr"), "pctrr", "sampling_rate", "pctr"),
-        (Roles(tasks={"click": ("click", "pctr"), "site": ("site", "pctrs")}), "pctrs", "tasks", "pctr"),
-    ],
-)
-def test_missing_column_is_named_with_its_argument_and_the_nearest_column(roles, missing, argument, near):
-    with pytest.raises(UnknownName) as caught:
-        roles.check_columns(["click", "site", "hour", "user_id", "weight", "pctr"])
-    assert str(caught.value).startswith(f"{argument}: got '{missing}'")
-    assert str(caught.value).endswith(f"did you mean '{near}'?")
 
 
 @pytest.mark.parametrize(

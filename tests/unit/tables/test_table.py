@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import monocal
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput
 from monocal.tables.columns import moment_of
 from monocal.tables.roles import Roles
 from monocal.tables.split import hold_out_recent, keep_values_of
@@ -103,13 +103,6 @@ def test_rows_are_counted_over_batches_in_errors(tmp_path):
     pq.write_table(pa.table({"s": scores, "y": np.zeros(n)}), tmp_path / "log.parquet")
     with pytest.raises(InvalidInput, match="null at row 135000"):
         Table.read(str(tmp_path / "log.parquet"), Roles(score="s", label="y"))
-
-
-def test_columns_that_do_not_fit_their_part_are_named():
-    with pytest.raises(UnknownName, match="weight: got 'wt'"):
-        Table.read({"s": [0.1], "y": [1], "w": [1.0]}, Roles(score="s", label="y", weight="wt"))
-    with pytest.raises(InvalidInput, match="field 'f': got 0.5 in a column of type double.*numeric="):
-        Table.read({"s": [0.1], "y": [1], "f": [0.5]}, Roles(score="s", label="y", fields=["f"]))
 
 
 @pytest.mark.parametrize(

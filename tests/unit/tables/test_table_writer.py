@@ -25,14 +25,6 @@ def test_what_is_written_is_read_back(tmp_path, name):
     assert rows == [{"site": "a", "p": kind(0.1)}, {"site": "b", "p": kind(0.2)}] * 2
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.csv.gz"])
-def test_an_error_leaves_nothing(tmp_path, name):
-    with pytest.raises(ZeroDivisionError), write_table(tmp_path / name, BATCH.schema) as writer:
-        writer.write_batch(BATCH)
-        raise ZeroDivisionError
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("name", ["a.txt", "a"])
 def test_an_unknown_ending_is_refused(tmp_path, name):
     with (

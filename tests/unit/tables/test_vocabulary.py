@@ -27,14 +27,6 @@ def test_every_arrow_form_of_a_column_gives_the_same_ids(form):
     assert vocabulary.encode(pa.table({"f": FORMS[form](values)}))[:, 0].tolist() == [2, 3, 4, 0, 2, 1]
 
 
-def test_numbers_booleans_and_text_are_compared_as_text():
-    vocabulary = FieldVocabulary("f", pa.array(["7", "-1", "true"]))
-    assert vocabulary.encode(pa.array([7, -1, 8])).tolist() == [1, 2, 0]
-    assert vocabulary.encode(pa.array([7, None], pa.int8())).tolist() == [1, 0]
-    assert vocabulary.encode(pa.array([True, False])).tolist() == [3, 0]
-    assert vocabulary.encode(pa.array([7, 7, -1]).dictionary_encode()).tolist() == [1, 1, 2]
-
-
 def test_min_count_and_max_size_keep_the_most_frequent_values():
     table = pa.table({"f": ["a"] * 5 + ["d"] * 3 + ["c"] * 3 + ["b"] * 3 + ["e"]})
     assert Vocabulary.of_table(table, ["f"])["f"].values.to_pylist() == ["a", "b", "c", "d", "e"]
