@@ -47,10 +47,9 @@ def build(out: Path, repository: str | None) -> None:
         root = Path(place)
         with tarfile.open(fileobj=BytesIO(archive)) as tree:
             tree.extractall(root, filter="data")
-        version = re.search(r'__version__ = "(.+)"', (root / "src/monocal/core/version.py").read_text())
-        assert version is not None
+        version = version_of(root)
         readme, project = root / "README.md", root / "pyproject.toml"
-        files = None if repository is None else f"{repository}/blob/v{version[1]}"
+        files = None if repository is None else f"{repository}/blob/v{version}"
         readme.write_text(absolute_links(readme.read_text(encoding="utf-8"), files), encoding="utf-8")
         if repository is not None:
             urls = {"Source": repository, "Issues": f"{repository}/issues"}
@@ -58,6 +57,13 @@ def build(out: Path, repository: str | None) -> None:
             lines = ["[project.urls]", *(f'{name} = "{url}"' for name, url in urls.items()), "", "[project.scripts]"]
             project.write_text(project.read_text().replace("[project.scripts]", "\n".join(lines)), encoding="utf-8")
         subprocess.run([sys.executable, "-m", "build", "--outdir", str(out.resolve()), str(root)], check=True)
+
+
+def version_of(root: Path) -> str:
+    """Returns what the package says of itself in `monocal.__version__`."""
+    found = re.search(r'__version__ = "(.+)"', (root / "src/monocal/core/__init__.py").read_text(encoding="utf-8"))
+    assert found is not None
+    return found[1]
 
 
 def main() -> None:

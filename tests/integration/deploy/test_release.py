@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+import monocal
+
 ROOT = Path(__file__).parents[3]
 absolute_links = runpy.run_path(str(ROOT / "deploy" / "release.py"))["absolute_links"]
 
@@ -22,3 +24,8 @@ def test_every_file_that_the_readme_links_is_there():
     places = [found["path"].partition("#")[0] for found in links]
     assert places
     assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_the_release_reads_the_version_that_the_package_says():
+    release = runpy.run_path(str(ROOT / "deploy" / "release.py"))
+    assert release["version_of"](ROOT) == monocal.__version__
