@@ -19,7 +19,7 @@ from warnings import warn
 from monocal.calibrators.base import Calibrator
 from monocal.calibrators.contract import Tags
 from monocal.calibrators.params import check_arguments, parameter_names
-from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning, check_known
 
 AUTO = "auto"
 """In place of a method: the best that is installed."""
@@ -103,8 +103,7 @@ class Catalogue(Mapping[str, type[Calibrator]]):
 
     def named(self, name: str) -> type[Calibrator]:
         """Returns a method's class, or says which names there are."""
-        if name not in self:
-            raise UnknownName.among("method", name, self)
+        check_known("method", name, self)
         return self[name]
 
 
@@ -172,8 +171,7 @@ def calibrator(method: str | Calibrator, /, **arguments: Any) -> Calibrator:
         raise InvalidInput.of("method", repr(method), "the name of a method, or one with its arguments", hint)
     known = parameter_names(kind)
     for name in arguments:
-        if name not in known:
-            raise UnknownName.among(f"argument of {kind.name!r}", name, known)
+        check_known(f"argument of {kind.name!r}", name, known)
     check_arguments(kind, arguments)
     made = kind(**arguments)
     _ = made.tags  # a method around another one makes that, too, which refuses what it cannot be

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from importlib.util import find_spec
 from typing import Any
 
@@ -54,6 +54,20 @@ class UnknownName(InvalidInput):
         hint = f"did you mean {near!r}?" if near else f"{otherwise}."
         got = shown(repr(name[: LONGEST_SHOWN + 1]))
         return cls(f"{shown(kind)}: got {got}; expected one of {listed or '(there are none)'}. Hint: {hint}")
+
+
+def check_known(kind: str, name: str, known: Collection[str]) -> None:
+    """Refuses a name that is not among the known ones; arguments as for the error, `UnknownName.among`.
+
+    Example:
+        >>> check_known("method", "platt", ["platt", "isotonic"])
+        >>> check_known("method", "isotonik", ["platt", "isotonic"])
+        Traceback (most recent call last):
+        ...
+        monocal.core.errors.UnknownName: method: got 'isotonik'; ... Hint: did you mean 'isotonic'?
+    """
+    if name not in known:
+        raise UnknownName.among(kind, name, known)
 
 
 class ArtefactError(MonocalError):

@@ -15,7 +15,7 @@ import numpy as np
 from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.registry import OWN
 from monocal.carry_over.describe import NETWORK_DROPPED, RetainedEffects
-from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, UnknownName, check_known
 from monocal.core.progress import progress
 from monocal.evaluation.evaluate import headline_metrics
 from monocal.evaluation.paired import MARGIN, Comparison, Outcome, compare_evaluations
@@ -221,8 +221,7 @@ def compare(
         ('none', True)
     """
     given = columns_of(compare, roles, columns)
-    if metric not in METRICS:
-        raise UnknownName.among("metric", metric, METRICS)
+    check_known("metric", metric, METRICS)
     named = None if methods is None or list(methods) == ["all"] or methods == "all" else [*methods, UNCALIBRATED]
     every, not_tried = installed([name for name in OWN if name not in NOT_FAST] if methods is None else CALIBRATORS)
     chosen = chosen_methods(named or every, arguments or {})
@@ -297,8 +296,7 @@ def chosen_methods(
                 "methods", f"{made.name!r} twice", "each method once", "compare its settings one by one"
             )
     for name in arguments:
-        if name not in found:
-            raise UnknownName.among("method of arguments", name, found)
+        check_known("method of arguments", name, found)
     return found
 
 

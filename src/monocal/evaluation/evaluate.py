@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.checks import check_weights
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.scores import Floats, SamplingRate, ScoreSpace, check_score_space, sampling_shift, sigmoid, to_logits
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
@@ -112,8 +112,7 @@ def forecast_of(labels: ArrayLike, probabilities: ArrayLike, **columns: Unpack[F
         [0.0909, 0.0909]
     """
     for name in columns:
-        if name not in ForecastColumns.__annotations__:
-            raise UnknownName.among("argument of a forecast", name, ForecastColumns.__annotations__)
+        check_known("argument of a forecast", name, ForecastColumns.__annotations__)
     scores_are, weights = columns.get("scores_are", "probability"), columns.get("weights")
     check_score_space(scores_are)
     predicted = _full_traffic(probabilities, scores_are, columns.get("sampling_rate"))

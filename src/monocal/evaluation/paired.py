@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.numbers import plain_values, significant
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.evaluation.result import Evaluation
@@ -147,8 +147,7 @@ class Comparison(Tabular):
         return found | {"verdict": [entry["verdict"] for entry in entries.values()]}
 
     def _goal(self, name: str) -> Goal:
-        if name not in self.names:
-            raise UnknownName.among("metric", name, self.names)
+        check_known("metric", name, self.names)
         return self.first.metrics[name].goal
 
     def _distance(self, name: str, values: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.numbers import plain_values
 from monocal.core.scores import Floats
 from monocal.metrics import AnyMetric, Forecast, Interval, Value, bootstrap, centred_interval, noise_floor
@@ -246,8 +246,7 @@ class Evaluation(Tabular):
         return self.metrics[name]
 
     def _found(self, name: str) -> Value:
-        if name not in self.values:
-            raise UnknownName.among("metric", name, self.names)
+        check_known("metric", name, self.values)
         return self.values[name]
 
     def _entry(self, name: str) -> dict[str, Any]:

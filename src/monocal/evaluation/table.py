@@ -9,7 +9,7 @@ from typing import Any, Unpack, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats
 from monocal.evaluation.cells import dispersion_of
@@ -74,8 +74,7 @@ def check_fields(fields: Sequence[str], available: Sequence[str]) -> None:
         monocal.core.errors.UnknownName: fields: got 'sites'; expected one of site, click. Hint: did you mean 'site'?
     """
     for name in fields:
-        if name not in available:
-            raise UnknownName.among("fields", name, available)
+        check_known("fields", name, available)
 
 
 def evaluate_rows(

@@ -10,7 +10,7 @@ import typer
 from monocal.cli import arguments
 from monocal.cli.options import Count, Names, Range, Settings, takes
 from monocal.cli.output import folded, print_json, print_lines, print_table, remark
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 
 if TYPE_CHECKING:
     from monocal.tables.roles import Roles
@@ -96,8 +96,7 @@ def prepare(
 def _source_stream(name: str, raw: str, on_error: Literal["raise", "skip"]) -> Any:
     from monocal.lab.sources import SOURCES
 
-    if name not in SOURCES:
-        raise UnknownName.among("source", name, SOURCES)
+    check_known("source", name, SOURCES)
     source = SOURCES[name]()
     if source.notice:
         remark(source.notice)

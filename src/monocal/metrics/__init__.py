@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import check_known
 from monocal.metrics.base import AnyMetric, Metric, Summary, Value, values_of
 from monocal.metrics.calibration import AdaptiveEce, Ece, Mce, Pcoc, Rce
 from monocal.metrics.fields import Fece, Frce, Mfece, Mfrce
@@ -56,13 +56,11 @@ def metric(name: str, **options: Any) -> AnyMetric:
         ...
         monocal.core.errors.UnknownName: metric: got 'ecce'; expected one of auc, gauc, ... Hint: did you mean 'ece'?
     """
-    if name not in METRICS:
-        raise UnknownName.among("metric", name, METRICS)
+    check_known("metric", name, METRICS)
     kind = METRICS[name]
     allowed = [option.name for option in dataclasses.fields(kind)]
     for option in options:
-        if option not in allowed:
-            raise UnknownName.among(f"option of {name}", option, allowed)
+        check_known(f"option of {name}", option, allowed)
     return kind(**options)
 
 

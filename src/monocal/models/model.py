@@ -14,7 +14,7 @@ import pyarrow as pa
 from monocal.calibrators import Calibrator
 from monocal.carry_over.describe import RetainedEffects
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, LogitVariance, RowIntervals, ScoreSpace, check_level, row_intervals
@@ -50,8 +50,7 @@ class Fusion:
                     f"fusion weight of {task!r}", weight, "a finite number", "give each task a weight"
                 )
         for task, power in self.powers.items():
-            if task not in self.weights:
-                raise UnknownName.among("task of fusion powers", task, self.weights)
+            check_known("task of fusion powers", task, self.weights)
             if not (np.isfinite(power) and power > 0.0):
                 raise InvalidInput.of(f"fusion power of {task!r}", power, "a positive number", "1 leaves it linear")
 
@@ -59,8 +58,7 @@ class Fusion:
         """Returns the fused score of every row."""
         total: Floats | None = None
         for task, weight in self.weights.items():
-            if task not in probabilities:
-                raise UnknownName.among("task of fusion weights", task, probabilities)
+            check_known("task of fusion weights", task, probabilities)
             power = self.powers.get(task, 1.0)
             p = probabilities[task]
             term = weight * (p if power == 1.0 else p**power)
@@ -199,8 +197,7 @@ class Model(Tabular):
             pairs = {name: (label, found) for name, (_, found) in pairs.items()}
         elif label is not None:
             for name in label:
-                if name not in own:
-                    raise UnknownName.among("task of label", name, own)
+                check_known("task of label", name, own)
             pairs = {name: (label.get(name, known), found) for name, (known, found) in pairs.items()}
         for name, (_, found) in pairs.items():
             if found != self.task(name).score:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing, get_tags
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.scores import Floats, ScoreSpace
 
 ScoreFrom = Literal["auto", "raw", "decision_function", "predict_proba", "predict"]
@@ -42,8 +42,7 @@ def ranker_scores(ranker: Any, X: Any, score_from: ScoreFrom = "auto") -> tuple[
         >>> abs(round(float(scores[0]), 3)), space
         (0.0, 'logit')
     """
-    if score_from not in get_args(ScoreFrom):
-        raise UnknownName.among("score_from", score_from, get_args(ScoreFrom))
+    check_known("score_from", score_from, get_args(ScoreFrom))
     library = _library(ranker)
     if score_from == "auto":
         found = [name for name in ("decision_function", "predict_proba", "predict") if hasattr(ranker, name)]

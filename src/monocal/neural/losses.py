@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
 
 
@@ -231,8 +231,7 @@ class SmoothCalibrationLoss(Loss):
 
     def __init__(self, n_bins: int = 10, tau: float = 0.95, preset: str = "monocal") -> None:
         super().__init__()
-        if preset not in PRESETS:
-            raise UnknownName.among("preset", preset, PRESETS)
+        check_known("preset", preset, PRESETS)
         self.n_bins, self.settings = n_bins, PRESETS[preset]
         self.gaps = AveragedGaps(
             n_bins,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from monocal.compiled.jit import TEXT_ROOM, numba_is_installed
-from monocal.core.errors import InvalidInput, UnknownName, shown
+from monocal.core.errors import InvalidInput, check_known, shown
 from monocal.core.fields import Ids
 from monocal.tables.texts import LARGEST_WHOLE
 from monocal.tables.value_index import hash_text
@@ -126,8 +126,7 @@ class FieldEncoder:
     def _new_layout(self, names: tuple[Any, ...], fields: Mapping[str, Any], shared: Mapping[str, Any]) -> _Layout:
         """Checks which fields are given; a request with the same names need not be checked again."""
         for name in (*fields, *shared):
-            if name not in self._fields:
-                raise UnknownName.among("field", name, self._fields)
+            check_known("field", name, self._fields)
         twice = next((name for name in fields if name in shared), None)
         if twice is not None:
             got = "values under both fields and shared"

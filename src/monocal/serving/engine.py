@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.fields import Ids
 from monocal.core.scores import (
     Floats,
@@ -117,8 +117,7 @@ class Engine:
     """
 
     def __init__(self, model: Model, *, version: str = "unsaved", missing_fields: MissingFields = "refuse") -> None:
-        if missing_fields not in get_args(MissingFields):
-            raise UnknownName.among("missing_fields", missing_fields, get_args(MissingFields))
+        check_known("missing_fields", missing_fields, get_args(MissingFields))
         self.model = model
         self.version = version
         self.missing_fields = missing_fields

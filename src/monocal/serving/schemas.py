@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from monocal.core import __version__
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.scores import Floats
 from monocal.models.model import Fusion
 from monocal.serving.engine import Engine, Request
@@ -162,8 +162,7 @@ def feedback_rows(content: bytes, max_rows: int, tasks: Collection[str]) -> dict
     """
     body = decode(content, FeedbackBody)
     for task in {**body.labels, **body.probabilities}:
-        if task not in tasks:
-            raise UnknownName.among("task", task, tasks)
+        check_known("task", task, tasks)
     _check_lengths("labels", body.labels, max_rows)
     if not body.labels:
         raise InvalidInput.of("labels", "no task", "labels of at least one task", "send task to list of 0 and 1")

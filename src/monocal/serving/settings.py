@@ -10,7 +10,7 @@ from typing import Annotated, Any, Self, final, get_args
 import msgspec
 from msgspec import Meta
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.serving.engine import MissingFields
 
 SHADOW_NAME = "shadow"
@@ -122,8 +122,7 @@ class Settings(msgspec.Struct, frozen=True):
         """
         known = cls.__struct_fields__[1:]
         for name in given:
-            if name not in known:
-                raise UnknownName.among("setting", name, known)
+            check_known("setting", name, known)
         found = {name: os.environ.get(_VARIABLE.format(name.upper())) for name in known} | {
             name: value for name, value in given.items() if value is not None
         }

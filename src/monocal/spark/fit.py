@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.checks import check_weights
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.reduce import Reducer
 from monocal.models.artefact import load_model, model_files
 from monocal.models.fit import DEFAULT_METHOD, fit_log
@@ -112,11 +112,9 @@ def vocabulary(
 
     hashed = dict(hashed_fields or {})
     for name in hashed:
-        if name not in fields:
-            raise UnknownName.among("hashed field", name, fields)
+        check_known("hashed field", name, fields)
     for name in fields:
-        if name not in df.columns:
-            raise UnknownName.among("field column", name, df.columns)
+        check_known("field column", name, df.columns)
     listed = [name for name in fields if name not in hashed]
 
     def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypedDict, final
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.scores import ScoreSpace, check_score_space
 
 _LATE_ROLES = {"event_time": "timestamp", "label_time": "paid_at", "window": "7d"}
@@ -132,8 +132,7 @@ class Roles:
         """Builds roles from plain values; an unknown key is refused with the nearest known one."""
         known = [role.name for role in fields(cls)]
         for key in entries:
-            if key not in known:
-                raise UnknownName.among(f"key of {origin}", key, known)
+            check_known(f"key of {origin}", key, known)
         return cls(**entries)
 
     @classmethod
@@ -210,8 +209,7 @@ class Roles:
         """Refuses the first column that is missing from `available`, by the argument that named it."""
         known = list(available)
         for argument, column in self._parts():
-            if column not in known:
-                raise UnknownName.among(argument, column, known)
+            check_known(argument, column, known)
 
     def with_logits(self, columns: Mapping[str, str]) -> Roles:
         """Returns the same roles with logits in the named columns, and only the tasks that have them."""

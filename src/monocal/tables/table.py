@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.core.checks import check_weights, cut_soft, has_soft
 from monocal.core.dataset import ChosenIds, Dataset
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.reduce import Partition, Reducer
@@ -208,8 +208,7 @@ class Table:
 
     def part(self, name: str) -> Table:
         """Returns a named part of a prepared log, as views."""
-        if name not in self.parts:
-            raise UnknownName.among("part", name, self.parts)
+        check_known("part", name, self.parts)
         return self.take(slice(*self.parts[name]))
 
     def with_fields(self, names: Iterable[str]) -> Table:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.fields import Ids, ids_of_numbers, learn_knots, n_numeric_ids, numbers_of_ids
 from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats
@@ -312,8 +312,7 @@ class Vocabulary:
 
 
 def _column(table: pa.Table | pa.RecordBatch, name: str) -> pa.ChunkedArray:
-    if name not in table.schema.names:
-        raise UnknownName.among("field column", name, table.schema.names)
+    check_known("field column", name, table.schema.names)
     column = table.column(name)
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, final
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.lab.simulator import TASKS
 from monocal.lab.studies.study import built, check_keys
 
@@ -72,11 +72,9 @@ class AbPlan:
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
-        if self.reference not in names:
-            raise UnknownName.among("reference", self.reference, names)
+        check_known("reference", self.reference, names)
         for task in self.fusion:
-            if task not in TASKS:
-                raise UnknownName.among("task of fusion", task, TASKS)
+            check_known("task of fusion", task, TASKS)
         if bool(self.ranker) != (self.world == "search"):
             raise InvalidInput.of(
                 "ranker",

@@ -9,7 +9,7 @@ import numpy as np
 
 from monocal.compiled.jit import LOG_SCALE_LIMIT
 from monocal.core.dataset import Dataset
-from monocal.core.errors import UnknownName, need
+from monocal.core.errors import check_known, need
 from monocal.neural.base import NeuralCalibrator
 from monocal.neural.fitted import CompiledUmc, FittedMap, Weights, network_weight
 from monocal.neural.maps import MapInputs, broken_line, line_parts
@@ -77,8 +77,7 @@ class UmcConcat(NeuralCalibrator):
         from monocal.neural.network import MonotoneMap
 
         integral = self._integral_in_use()
-        if self.size not in SIZES:
-            raise UnknownName.among("size", self.size, SIZES)
+        check_known("size", self.size, SIZES)
         if not self.umnn:
             return MonotoneMap(line_parts(100), self._curve)
         need("numba", "fitting 'umc_concat'", "neural")
@@ -125,8 +124,7 @@ class UmcConcat(NeuralCalibrator):
     def _integral_in_use(self) -> Integral:
         if self.integral is None:
             return "umnn" if self.preset == "authors" else "exact"
-        if self.integral not in get_args(Integral):
-            raise UnknownName.among("integral", self.integral, get_args(Integral))
+        check_known("integral", self.integral, get_args(Integral))
         return self.integral
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from monocal.compiled.jit import LOG_SCALE_LIMIT, numba_is_installed
-from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName
+from monocal.core.errors import InvalidInput, MonocalWarning, UnknownName, check_known
 from monocal.lab.exact_concat.walk import CAP
 from monocal.neural.context import affine, generator_of
 from monocal.neural.maps import Network, positive
@@ -205,8 +205,7 @@ class ConcatIntegrand(nn.Module):
         bias_scale: float = 0.0,
     ) -> None:
         super().__init__()
-        if integral not in get_args(Integral):
-            raise UnknownName.among("integral", integral, get_args(Integral))
+        check_known("integral", integral, get_args(Integral))
         first, second = hidden
         if max(hidden) > CAP or min(hidden) < 1:
             raise InvalidInput.of("hidden", hidden, f"two widths from 1 to {CAP}", "use (50, 50), the paper's choice")

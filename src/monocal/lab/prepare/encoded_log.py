@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from monocal.core.checks import check_ids, check_length
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.files import local_path
 from monocal.core.folder import fingerprint
@@ -222,8 +222,7 @@ class EncodedLog:
 
     def part(self, name: str) -> EncodedLog:
         """Returns one of the named parts, as views."""
-        if name not in self.parts:
-            raise UnknownName.among("part", name, self.parts)
+        check_known("part", name, self.parts)
         return self.slice(*self.parts[name])
 
     def slice(self, start: int, stop: int) -> EncodedLog:

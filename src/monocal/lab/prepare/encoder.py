@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final, get_args
 
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import ArtefactError, InvalidInput, check_known
 from monocal.core.folder import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.reading import LogReader, TableReader, spool_source
@@ -106,12 +106,10 @@ def encode_log(
     }
     if history is not None:
         known = [*given.roles.fields, *([given.roles.group] if given.roles.group else [])]
-        if history not in known:
-            raise UnknownName.among("history", history, known)
+        check_known("history", history, known)
         options["history"] = history
     for name in hashed_fields or ():
-        if name not in given.roles.fields:
-            raise UnknownName.among("hashed field", name, given.roles.fields)
+        check_known("hashed field", name, given.roles.fields)
     mark = fingerprint(ENCODER_VERSION, given.identity, given.stream.settings, given.roles.to_dict(), options)
     done = _finished(target, mark)
     if done is not None:

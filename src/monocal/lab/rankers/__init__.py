@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from monocal.calibrators.params import check_arguments
-from monocal.core.errors import UnknownName
+from monocal.core.errors import check_known
 from monocal.lab.rankers.base import Ranker, load_ranker
 from monocal.lab.rankers.deepfm import DeepFM, MultiTaskDeepFM
 from monocal.lab.rankers.qin import QIN
@@ -47,12 +47,10 @@ def ranker(name: str, /, **arguments: Any) -> Ranker:
         ...
         monocal.core.errors.UnknownName: ranker: got 'deepfn'; ... Hint: did you mean 'deepfm'?
     """
-    if name not in RANKERS:
-        raise UnknownName.among("ranker", name, RANKERS)
+    check_known("ranker", name, RANKERS)
     kind = RANKERS[name]
     known = kind().get_params(deep=False)
     for argument in arguments:
-        if argument not in known:
-            raise UnknownName.among(f"argument of {name!r}", argument, known)
+        check_known(f"argument of {name!r}", argument, known)
     check_arguments(kind, arguments)
     return kind(**arguments)

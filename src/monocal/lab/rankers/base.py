@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from sklearn.base import BaseEstimator
 
 from monocal.calibrators.params import check_arguments
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import ArtefactError, InvalidInput, check_known
 from monocal.core.folder import FolderFormat, fingerprint, write_arrays
 from monocal.core.scores import Floats, sampling_shift
 from monocal.lab.prepare.encoded_log import EncodedLog
@@ -115,8 +115,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
             raise InvalidInput.of("train", "no rows", "at least one row", "check the split")
         tasks = self._tasks(train)
         for task in tasks:
-            if task not in train.labels:
-                raise UnknownName.among("task", task, train.labels)
+            check_known("task", task, train.labels)
         rows = train
         if self.learns:
             rows = keep_share_of_negatives(train, tasks, self.negative_rate, self.get_params().get("seed", 0))
@@ -144,8 +143,7 @@ class Ranker(BaseEstimator, ABC):  # type: ignore[misc]
         """
         scores = self.score_tasks(log, show_progress=show_progress)
         chosen = next(iter(scores)) if task is None else task
-        if chosen not in scores:
-            raise UnknownName.among("task", chosen, scores)
+        check_known("task", chosen, scores)
         return scores[chosen]
 
     @final
@@ -227,8 +225,7 @@ def chosen_tasks(tasks: Sequence[str] | None, known: Sequence[str]) -> tuple[str
     if not known:
         raise InvalidInput.of("train", "a log without labels", "at least one task", "name labels in the schema")
     for task in tasks or ():
-        if task not in known:
-            raise UnknownName.among("task", task, known)
+        check_known("task", task, known)
     return tuple(tasks) if tasks else tuple(known)
 
 

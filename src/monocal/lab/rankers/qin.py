@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils.extmath import randomized_svd
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog, Histories
@@ -230,8 +230,7 @@ class QIN(NeuralRanker):
         wanted = {"item": [item], "attributes": list(attributes), "query": [self.query] if self.query else []}
         for argument, fields in wanted.items():
             for name in fields:
-                if name not in names:
-                    raise UnknownName.among(argument, name, names)
+                check_known(argument, name, names)
         query = None if self.query is None else names.index(self.query)
         return query, names.index(item), tuple(names.index(name) for name in attributes)
 

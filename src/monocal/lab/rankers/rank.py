@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from monocal.core.errors import ArtefactError, InvalidInput, UnknownName
+from monocal.core.errors import ArtefactError, InvalidInput, check_known
 from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats, to_logits
 from monocal.lab.prepare.encoded_log import EncodedLog
@@ -67,8 +67,7 @@ def expected_rates(log: EncodedLog, task: str, fields: str | Sequence[str] | Non
     seen, positive = labels >= 0, labels == 1
     total = np.zeros(log.n_rows)
     for name in names:
-        if name not in log.field_names:
-            raise UnknownName.among("group", name, log.field_names)
+        check_known("group", name, log.field_names)
         place = log.field_names.index(name)
         values, size = log.features[:, place], log.field_sizes[place]
         n, clicks = np.bincount(values[seen], minlength=size), np.bincount(values[positive], minlength=size)

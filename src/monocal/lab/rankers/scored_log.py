@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.dataset import Dataset
-from monocal.core.errors import UnknownName
+from monocal.core.errors import check_known
 from monocal.core.files import local_path
 from monocal.core.folder import fingerprint
 from monocal.core.scores import Floats, sampling_shift
@@ -58,8 +58,7 @@ class ScoredLog:
 
     def part(self, name: str) -> ScoredLog:
         """Returns one of the log's named parts ("train", "calibration", "test"), as views."""
-        if name not in self.log.parts:
-            raise UnknownName.among("part", name, self.log.parts)
+        check_known("part", name, self.log.parts)
         return self.slice(*self.log.parts[name])
 
     def slice(self, start: int, stop: int) -> ScoredLog:
@@ -88,8 +87,7 @@ class ScoredLog:
             task: One of `tasks`; None means the first.
         """
         chosen = self.tasks[0] if task is None else task
-        if chosen not in self.logits:
-            raise UnknownName.among("task", chosen, self.logits)
+        check_known("task", chosen, self.logits)
         log = self.log
         labels = np.asarray(log.labels[chosen])
         rate = log.roles.sampling_rate if isinstance(log.roles.sampling_rate, int | float) else log.sampling_rates

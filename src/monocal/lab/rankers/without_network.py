@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, logit, sigmoid, to_logits
@@ -50,8 +50,7 @@ class Precomputed(Ranker):
                 "log", "no score column", "scores of an existing ranker", "name them in the schema: scores='pctr'"
             )
         for task in self.tasks or ():
-            if task not in log.scores:
-                raise UnknownName.among("task with a score", task, log.scores)
+            check_known("task with a score", task, log.scores)
         return tuple(self.tasks or log.scores)
 
     def _fit(self, _train: EncodedLog, _show_progress: bool | None) -> None:

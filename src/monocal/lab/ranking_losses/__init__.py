@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import check_known
 from monocal.lab.ranking_losses.base import LogLoss, RankingLoss
 from monocal.lab.ranking_losses.lists import (
     CalibratedSoftmax,
@@ -55,11 +55,9 @@ def ranking_loss(name: str, /, **arguments: Any) -> RankingLoss:
         ...
         monocal.core.errors.UnknownName: argument of 'jrc': got 'alhpa'; ... Hint: did you mean 'alpha'?
     """
-    if name not in RANKING_LOSSES:
-        raise UnknownName.among("loss", name, RANKING_LOSSES)
+    check_known("loss", name, RANKING_LOSSES)
     kind = RANKING_LOSSES[name]
     known = [] if kind is LogLoss else list(inspect.signature(kind).parameters)
     for argument in arguments:
-        if argument not in known:
-            raise UnknownName.among(f"argument of {name!r}", argument, known)
+        check_known(f"argument of {name!r}", argument, known)
     return kind(**arguments)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.lab.ranking_losses.base import LossRows, RankingLoss, check_share
 from monocal.neural.losses import cross_entropy, weighted_mean
 
@@ -123,8 +123,7 @@ class JointRankingCalibration(RankingLoss):
 
     def __init__(self, alpha: float = 0.5, competitors: Competitors = "all") -> None:
         super().__init__()
-        if competitors not in get_args(Competitors):
-            raise UnknownName.among("competitors", competitors, get_args(Competitors))
+        check_known("competitors", competitors, get_args(Competitors))
         self.alpha, self.competitors = check_share("alpha", alpha), competitors
 
     def decode(self, logits: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import digamma
 from torch import Tensor
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.scores import Floats
 from monocal.lab.ranking_losses.base import LossRows, RankingLoss, check_share
 from monocal.neural.losses import cross_entropy
@@ -177,8 +177,7 @@ class PreferencePairs(RankingLoss):
 
     def __init__(self, share: float = 0.5, space: Space = "probability") -> None:
         super().__init__()
-        if space not in get_args(Space):
-            raise UnknownName.among("space", space, get_args(Space))
+        check_known("space", space, get_args(Space))
         self.share, self.space = check_share("share", share), space
 
     def _loss(self, logits: Tensor, rows: LossRows) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats
 from monocal.lab.simulator.draws import Field, Key
@@ -25,8 +25,7 @@ class FieldSpace:
 
     def index(self, name: str) -> int:
         names = [field.name for field in self.fields]
-        if name not in names:
-            raise UnknownName.among("field", name, names)
+        check_known("field", name, names)
         return names.index(name)
 
     def within(self, label: str | int) -> FieldSpace:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
 from monocal.core.scores import Floats, sigmoid
 from monocal.lab.simulator.distortions import FieldSpace
@@ -46,8 +46,7 @@ TASKS: dict[str, Task] = {
 def check_tasks(names: tuple[str, ...]) -> tuple[str, ...]:
     """Refuses unknown tasks and a list without the click, on which the others depend."""
     for name in names:
-        if name not in TASKS:
-            raise UnknownName.among("task", name, TASKS)
+        check_known("task", name, TASKS)
     if "click" not in names:
         raise InvalidInput.of("tasks", names, "a list that holds 'click'", "add 'click': the other tasks follow it")
     return tuple(name for name in TASKS if name in names)

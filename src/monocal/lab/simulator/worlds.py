@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.lab.simulator.conditional import ConditionalMonotone
 from monocal.lab.simulator.distortions import Affine, Compose, Distortion, Drift, NegativeSampling
 from monocal.lab.simulator.draws import Field
@@ -101,8 +101,7 @@ def find_world(world: str | World) -> World:
     """
     if isinstance(world, World):
         return world
-    if world not in WORLDS:
-        raise UnknownName.among("world", world, WORLDS)
+    check_known("world", world, WORLDS)
     return WORLDS[world]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.lab.prepare.source import Source, drop_malformed, find_file
 from monocal.lab.sources.side_files import SideTable, first_features
 from monocal.tables.columns import RawRows
@@ -48,8 +48,7 @@ class AliCCP(Source):
 
     def __init__(self, tasks: Sequence[str] = ("click",)) -> None:
         for task in tasks:
-            if task not in TASKS:
-                raise UnknownName.among("task", task, TASKS)
+            check_known("task", task, TASKS)
         self.tasks = tuple(tasks)
 
     def _schema(self) -> Roles:

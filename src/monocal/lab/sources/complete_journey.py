@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.lab.prepare.source import Source, find_file
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import RowProblems
@@ -63,8 +63,7 @@ class CompleteJourney(Source):
 
     def __init__(self, tasks: Sequence[str] = ("sold",)) -> None:
         for task in tasks:
-            if task not in TASKS:
-                raise UnknownName.among("task", task, TASKS)
+            check_known("task", task, TASKS)
         self.tasks = tuple(tasks)
 
     def _schema(self) -> Roles:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from monocal.core.errors import UnknownName
+from monocal.core.errors import check_known
 from monocal.lab.prepare.source import Source, find_file, table_rows
 from monocal.tables.columns import RawRows
 from monocal.tables.csv import RowProblems
@@ -42,8 +42,7 @@ class Retrosheet(Source):
 
     def __init__(self, tasks: Sequence[str] = ("strikeout",)) -> None:
         for task in tasks:
-            if task not in TASKS:
-                raise UnknownName.among("task", task, TASKS)
+            check_known("task", task, TASKS)
         self.tasks = tuple(tasks)
 
     def _schema(self) -> Roles:

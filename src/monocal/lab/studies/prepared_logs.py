@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from monocal.core.errors import InvalidInput, MonocalError, UnknownName
+from monocal.core.errors import InvalidInput, MonocalError, check_known
 from monocal.core.folder import fingerprint
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log
@@ -27,8 +27,7 @@ class DataMissing(MonocalError):
 
 def rank_real_log(spec: DataSpec, folder: Path, cache: Path, data_folder: Path | None) -> PreparedData:
     """Encodes a raw log, trains the ranker on its oldest part, and keeps scores of the calibration and test parts."""
-    if spec.source not in SOURCES:
-        raise UnknownName.among(f"source of {spec.name!r}", spec.source, SOURCES)
+    check_known(f"source of {spec.name!r}", spec.source, SOURCES)
     stream = _open(spec, data_folder)
     chosen = ranker(spec.ranker, **spec.ranker_arguments)
     if spec.cuts:

@@ -13,7 +13,7 @@ import numpy as np
 
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, check_known
 from monocal.core.progress import progress
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.simulator import find_world, simulate_log
@@ -153,11 +153,9 @@ class RefreshPlan:
             **plain,
         )
         for way in (way for method in plan.methods for way in method.ways):
-            if way not in WAYS:
-                raise UnknownName.among(f"way of {origin}", way, WAYS)
+            check_known(f"way of {origin}", way, WAYS)
         names = [f"{method.name}, {way}" for method in plan.methods for way in method.ways]
-        if plan.reference not in names:
-            raise UnknownName.among(f"reference of {origin}", plan.reference, names)
+        check_known(f"reference of {origin}", plan.reference, names)
         return plan
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> RefreshPlan:

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, TypeVar, final
 
-from monocal.core.errors import InvalidInput, UnknownName
+from monocal.core.errors import InvalidInput, UnknownName, check_known
 
 Spec = TypeVar("Spec")
 
@@ -162,11 +162,9 @@ class Study:
             twice = [name for name in names if names.count(name) > 1]
             if twice:
                 raise InvalidInput.of(f"{kind} name", f"{twice[0]!r} twice", "every name once", "rename one of them")
-        if study.table not in TABLES:
-            raise UnknownName.among(f"table of {origin}", study.table, TABLES)
+        check_known(f"table of {origin}", study.table, TABLES)
         for name in (study.challenger, *study.rivals) if study.table != "leaderboard" else ():
-            if name not in [spec.name for spec in calibrators]:
-                raise UnknownName.among(f"challenger or rival of {origin}", name, [spec.name for spec in calibrators])
+            check_known(f"challenger or rival of {origin}", name, [spec.name for spec in calibrators])
         return study
 
     def only(self, data: Sequence[str] = (), calibrators: Sequence[str] = ()) -> Study:
@@ -267,8 +265,7 @@ def check_keys(kind: Any, tables: Sequence[Mapping[str, Any]], origin: str) -> N
     """Refuses a key that a dataclass does not know."""
     known = [entry.name for entry in fields(kind)]
     for key in (key for table in tables for key in table):
-        if key not in known:
-            raise UnknownName.among(f"key of {origin}", key, known)
+        check_known(f"key of {origin}", key, known)
 
 
 def check_named(study: str, **chosen: tuple[Sequence[str], Sequence[Any]]) -> None:
@@ -276,5 +273,4 @@ def check_named(study: str, **chosen: tuple[Sequence[str], Sequence[Any]]) -> No
     for kind, (wanted, specs) in chosen.items():
         known = [spec.name for spec in specs]
         for name in wanted:
-            if name not in known:
-                raise UnknownName.among(f"{kind} of {study!r}", name, known)
+            check_known(f"{kind} of {study!r}", name, known)
