@@ -1,8 +1,8 @@
-"""Errors speak the caller's language: arguments in Python, options on the command line, JSON members over HTTP."""
+"""Errors speak the caller's language: arguments in Python, options on the command line, JSON members over HTTP.
 
-import asyncio
+The last is asserted of every refusal in tests/integration/serving/test_calibrate.py.
+"""
 
-import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -124,37 +124,3 @@ def test_warnings_name_the_option_too(tmp_path, capsys):
 def test_an_option_of_a_wrong_kind_is_told_with_its_value(words, said, capsys):
     assert main(words) == 2
     assert capsys.readouterr().err == f"error: {said} Hint: monocal {words[0]} --help.\n"
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"scores": {"y": [1.5]}, "fields": {"site": ["a"]}}, "scores of 'y': got 1.5 at row 0"),
-        ({"score": {"y": [0.5]}}, "member of body: got 'score'"),
-        ({"scores": {"y": [0.5]}}, "site"),
-        ({"scores": {"y": ["high"]}, "fields": {"site": ["a"]}}, "scores of 'y'"),
-        ({"scores": {"y": [0.5]}, "fields": {"site": ["a", "b"]}}, "site"),
-    ],
-)
-def test_http(body, expected, served):
-    answer = asyncio.run(post(served, body))
-    assert answer.status_code == 422
-    said = answer.json()["error"]
-    assert expected in said
-    assert "--" not in said
-    assert "scores_are" not in said
-    assert "features=" not in said
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory):
-    from monocal.serving import Settings, create_app
-
-    model = monocal.fit(TABLE, method="wide_logistic", score="p", label="y", fields=["site"])
-    return create_app(Settings(model.save(tmp_path_factory.mktemp("served") / "model")))
-
-
-async def post(app, body):
-    client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://service")
-    async with app.router.lifespan_context(app), client:
-        return await client.post("/v1/calibrate", json=body)

@@ -19,13 +19,6 @@ def test_lists_worlds(monocal_command):
     assert "multitask" in monocal_command("simulate", "--list").out
 
 
-def test_unknown_world_suggests(monocal_command, tmp_path):
-    ended = monocal_command("simulate", tmp_path / "log.parquet", "--world", "multi_task")
-    assert ended.code == 2
-    assert "did you mean 'multitask'?" in ended.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_bad_arguments(monocal_command, tmp_path):
     assert "PATH: got nothing; expected a file ending in .parquet" in monocal_command("simulate").err
     assert "expected a file ending in .parquet" in monocal_command("simulate", tmp_path / "log.csv").err

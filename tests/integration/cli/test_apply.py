@@ -63,21 +63,6 @@ def test_several_tasks(monocal_command, videos_file, tmp_path):
     assert pq.read_schema(tmp_path / "s.parquet").names[-2:] == ["pctr_calibrated", "p_long"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--out", "s.parquet", "--column", "click"), "output column: got 'click', which is there already"),
-        (("--out", "s.parquet", "--sampling-rate", "rat"), "sampling rate column: got 'rat'"),
-    ],
-)
-def test_bad_arguments(monocal_command, model_folder, log_file, tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    ended = monocal_command("apply", model_folder, log_file, *arguments)
-    assert ended.code == 2
-    assert message in ended.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_folder_of_files_with_other_column_order(monocal_command, model_folder, log_file, tmp_path):
     table = pq.read_table(log_file)
     (tmp_path / "logs").mkdir()

@@ -56,25 +56,3 @@ def test_a_folder_with_other_files_is_refused_and_left_alone(monocal_command, lo
     assert "--out: got" in ended.err
     assert "notes.txt" in ended.err
     assert [path.name for path in box.iterdir()] == ["notes.txt"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--score", "pctr", "--label", "clik"), "--label: got 'clik'; expected one of"),
-        ((*COLUMNS, "--pcoc", "0.9"), "--pcoc: got '0.9'; expected two numbers with a comma"),
-        ((*COLUMNS, "--pcoc", "1.1,0.9"), "--pcoc: got 1.1,0.9; expected two limits around 1"),
-        ((*COLUMNS, "--methods", "plat"), "did you mean 'platt'?"),
-    ],
-)
-def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, arguments, message):
-    ended = monocal_command("calibrate", log_file, *arguments, "--out", tmp_path / "box")
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert message in ended.err
-    assert not (tmp_path / "box").exists()
-
-
-def test_a_missing_file_is_one_clear_line(monocal_command, tmp_path):
-    ended = monocal_command("calibrate", tmp_path / "lgo.parquet", *COLUMNS, "--out", tmp_path / "box")
-    assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
-    assert "lgo.parquet" in ended.err

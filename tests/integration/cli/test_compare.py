@@ -29,20 +29,6 @@ def test_sorted_by_log_loss_with_ties(monocal_command, log_file):
     assert found["methods"][0]["against_uncalibrated"]["log_loss"]["verdict"] == "better"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--methods", "platt", "--set", "n_bins=3"), "expected method.name=value"),
-        (("--methods", "platt", "--set", "platt.n_bins=3"), "argument of 'platt': got 'n_bins'"),
-        (("--methods", "platt", "--set", "beta.guard=true"), "method of arguments: got 'beta'"),
-    ],
-)
-def test_bad_arguments(monocal_command, log_file, arguments, message):
-    ended = monocal_command("compare", log_file, *COLUMNS, *arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-
-
 def test_what_was_believed_is_shown_with_the_option_that_overrides(monocal_command, tmp_path):
     """A field whose values never recur is named, and the hint that is printed works as it stands."""
     day = 86_400 * np.repeat(np.arange(12), 1_000) + 1_767_225_600

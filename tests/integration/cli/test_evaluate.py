@@ -66,24 +66,6 @@ def test_several_tasks(monocal_command, videos_file):
     assert all(f"{task}, " in ended.out for task in ("click", "view_given_click", "both"))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--label", "click"), "score: got nothing"),
-        (("--score", "pctr", "--label", "click", "--by", "devise"), "did you mean 'device'?"),
-        (
-            ("--score", "pctr", "--label", "click", "--time", "timestamp", "--since", "2024-01-01"),
-            "expected a number, as in the time column (int64)",
-        ),
-    ],
-)
-def test_bad_arguments(monocal_command, log_file, arguments, message):
-    ended = monocal_command("evaluate", log_file, *arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-
-
 def test_since_as_a_date(monocal_command, log_file, tmp_path):
     table = pq.read_table(log_file)
     seconds = table["timestamp"].cast(pa.timestamp("s"))

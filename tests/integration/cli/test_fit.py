@@ -39,23 +39,6 @@ def test_several_tasks_with_missing_labels(monocal_command, videos_file, tmp_pat
     assert judged["view_given_click"]["before"]["n_rows"] < judged["click"]["before"]["n_rows"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--score", "pctr", "--label", "clik"), "did you mean 'click'?"),
-        (("--score", "pctr"), "label: got nothing; expected the name of the label column"),
-        (("--tasks", "click"), "--tasks: got 'click'; expected label:score"),
-        (("--score", "pctr", "--label", "click", "--set", "bins=3"), "argument of 'platt': got 'bins'"),
-    ],
-)
-def test_bad_input_is_one_clear_line(monocal_command, log_file, tmp_path, arguments, message):
-    ended = monocal_command("fit", log_file, *arguments, "--method", "platt", "--out", tmp_path / "m")
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-    assert ended.err.count("\n") == 1
-    assert not (tmp_path / "m").exists()
-
-
 @pytest.mark.extras
 def test_set_is_always_the_methods(monocal_command, log_file, tmp_path):
     """Names that the fit has as well: its bootstrap's seed, its own bound of rare values, its choice of a method."""

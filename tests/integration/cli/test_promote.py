@@ -26,21 +26,19 @@ def test_promote_roll_back_and_look(monocal_command, model_folder, log_file, tmp
 
 
 def test_what_cannot_be_done_is_one_line(monocal_command, model_folder, log_file, tmp_path):
-    registry = tmp_path / "registry"
-    ended = monocal_command("promote", tmp_path / "nothing", "--registry", registry)
-    assert (ended.code, ended.out) == (2, "")
-    assert "a saved model is a folder with manifest.json in it" in ended.err
-    ended = monocal_command("rollback", "--registry", registry)
-    assert ended.code == 2
-    assert "a registry is a folder with registry.json in it" in ended.err
-    ended = monocal_command("promote", model_folder, "--registry", log_file)
-    assert ended.code == 2
-    assert "which is not a folder; expected a new or empty folder, or a registry. Hint: choose another" in ended.err
-    assert not registry.exists()
-    monocal_command("promote", model_folder, "--registry", registry)
-    ended = monocal_command("rollback", "--registry", registry)
-    assert ended.code == 2
-    assert "none was before it" in ended.err
-    ended = monocal_command("rollback", "--registry", registry, "--generation", 2)
-    assert ended.code == 2
-    assert "generation: got 2; expected the active one, which is 1" in ended.err
+    registry = ("--registry", tmp_path / "registry")
+
+    def refused(*words):
+        ended = monocal_command(*words)
+        assert (ended.code, ended.out, ended.err.count("\n")) == (2, "", 1)
+        return ended.err
+
+    assert "a saved model is a folder with manifest.json in it" in refused("promote", tmp_path / "nothing", *registry)
+    assert "a registry is a folder with registry.json in it" in refused("rollback", *registry)
+    used = refused("promote", model_folder, "--registry", log_file)
+    assert "which is not a folder; expected a new or empty folder, or a registry. Hint: choose another" in used
+    assert list(tmp_path.iterdir()) == []
+    monocal_command("promote", model_folder, *registry)
+    assert "none was before it" in refused("rollback", *registry)
+    other = refused("rollback", *registry, "--generation", 2)
+    assert "generation: got 2; expected the active one, which is 1" in other

@@ -1,7 +1,5 @@
 """monocal report."""
 
-import pytest
-
 COLUMNS = ("--time", "timestamp", "--group", "user_id")
 
 
@@ -22,19 +20,3 @@ def test_json_and_sampling_rate(monocal_command, model_folder, log_file, tmp_pat
     arguments = ("--sampling-rate", "0.5", "--fields", "device", "--out", tmp_path / "report.html", "--json")
     found = monocal_command("report", model_folder, log_file, *arguments).json
     assert found["n_bytes"] == (tmp_path / "report.html").stat().st_size
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--label", "clik"), "did you mean 'click'?"),
-        (("--fields", "devise"), "did you mean 'device'?"),
-        (("--since", "2024-01-01"), "name the time column"),
-        (("--value", "bids"), "got 'bids'"),
-    ],
-)
-def test_bad_arguments(monocal_command, model_folder, log_file, tmp_path, arguments, message):
-    ended = monocal_command("report", model_folder, log_file, *arguments, "--out", tmp_path / "report.html")
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-    assert list(tmp_path.iterdir()) == []

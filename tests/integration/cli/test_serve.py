@@ -37,20 +37,6 @@ def test_answers_and_stops_when_told(start_monocal, model_folder, log_file):
     assert process.returncode == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--set", "max_row=3"), "did you mean 'max_rows'?"),
-        (("--port", "70000"), "port: got 70000; expected int <= 65535"),
-        (("--set", "missing_fields=ignore"), "missing_fields"),
-    ],
-)
-def test_bad_settings(monocal_command, model_folder, arguments, message):
-    ended = monocal_command("serve", model_folder, *arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-
-
 def test_a_token_from_a_file_must_be_long(monocal_command, model_folder, tmp_path):
     (tmp_path / "token").write_text("short\n")
     ended = monocal_command("serve", model_folder, "--token-file", tmp_path / "token")

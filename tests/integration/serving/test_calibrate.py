@@ -79,6 +79,8 @@ MANY = [0.1] * (MAX_ROWS + 1)
         (bad(scores={"click": 0.1}), 422, r"scores\[...\]: got float; expected array"),
         (bad(scores={"click": [10**400]}), 422, "scores of 'click': got values of type object; expected numbers"),
         (bad(scores={"click": [0.1, "0.1"]}), 422, "scores of 'click': got a str at row 1; expected numbers"),
+        (bad(scores={"click": [1.5]}), 422, "scores of 'click': got 1.5 at row 0; expected probabilities"),
+        (bad(fields={}), 422, "field 'site_id': got no values; expected every field"),
         (bad(scores={"click": MANY}), 413, "scores of 'click': got 51 entries; expected at most 50"),
         (bad(fields=fields(ad_id=MANY)), 422, "field 'ad_id': got 51 values; expected 1, one per candidate"),
         (bad(fields=fields(ad_id=[{"a": []}])), 422, r"field 'ad_id': got {'a': \[\]}; expected text, an integer"),
@@ -99,7 +101,9 @@ def test_a_bad_request_is_refused_with_a_helpful_body(service, said, status, mes
     assert answer.headers["content-type"] == "application/json"
     assert re.search(message, answer.json()["error"]), answer.text
     assert len(answer.content) < 1000
-    assert "probabilities" not in answer.json()
+    assert list(answer.json()) == ["error"]
+    # words of Python and of the command line, which a caller over HTTP has not
+    assert not re.search("--|scores_are|features=", answer.text)
 
 
 @pytest.mark.parametrize(

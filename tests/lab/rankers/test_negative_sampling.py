@@ -13,11 +13,7 @@ SMALL = {"hidden": (16, 8), "n_dimensions": 4, "batch_rows": 256, "n_threads": 1
 LEARNERS = [HashedLogistic(), DeepFM(**SMALL), MultiTaskDeepFM(**SMALL)]
 
 
-def name_of(one):
-    return one.name
-
-
-@pytest.mark.parametrize("one", LEARNERS, ids=name_of)
+@pytest.mark.parametrize("one", LEARNERS, ids=lambda ranker: ranker.name)
 def test_the_logits_are_those_of_the_thinned_log_plus_the_logarithm_of_the_rate(one, click_log):
     thinned = keep_share_of_negatives(click_log, ["click"], 0.3, seed=0)
     by_hand = clone(one).fit(thinned).score(click_log) + np.log(0.3)

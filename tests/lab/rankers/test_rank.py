@@ -18,13 +18,20 @@ def saved_log(tmp_path_factory):
     return simulate_log(4000, world="multitask").encoded().save(tmp_path_factory.mktemp("logs") / "log")
 
 
-def test_every_row_gets_a_logit_and_the_training_part_alone_is_learned_from(saved_log, tmp_path):
+def test_every_row_gets_a_logit_from_the_training_part_alone_and_a_scored_log_opens_again(saved_log, tmp_path):
     scored = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
     by_hand = DeepFM(**SMALL).fit(saved_log.part("train"))
     assert scored.tasks == ("click",)
     assert np.array_equal(scored.logits["click"], by_hand.score(saved_log))
     assert all(np.array_equal(a, b) for a, b in zip(scored.embeddings, by_hand.embeddings(), strict=True))
     assert "lazy" in scored.notes[0]
+    opened = ScoredLog.open(tmp_path / "scored", check_contents=True)
+    assert opened.fingerprint == scored.fingerprint
+    assert np.array_equal(opened.logits["click"], scored.logits["click"])
+    assert np.array_equal(opened.log.features, saved_log.features)
+    part, rows = opened.part("calibration"), saved_log.parts["calibration"].rows
+    assert np.array_equal(part.logits["click"], scored.logits["click"][rows])
+    assert np.array_equal(part.log.features, saved_log.features[rows])
 
 
 def test_repeated_work_is_recognised(saved_log, tmp_path):
@@ -36,18 +43,6 @@ def test_repeated_work_is_recognised(saved_log, tmp_path):
     other = rank_log(saved_log, DeepFM(**SMALL, seed=5), tmp_path / "scored")
     assert (tmp_path / "scored" / "scored_log.json").stat().st_mtime_ns != stamp
     assert other.fingerprint != first.fingerprint
-
-
-def test_a_scored_log_opens_again_with_its_log(saved_log, tmp_path):
-    scored = rank_log(saved_log, DeepFM(**SMALL), tmp_path / "scored")
-    opened = ScoredLog.open(tmp_path / "scored", check_contents=True)
-    assert opened.fingerprint == scored.fingerprint
-    assert np.array_equal(opened.logits["click"], scored.logits["click"])
-    assert np.array_equal(opened.log.features, saved_log.features)
-    part = opened.part("calibration")
-    rows = saved_log.parts["calibration"].rows
-    assert np.array_equal(part.logits["click"], scored.logits["click"][rows])
-    assert np.array_equal(part.log.features, saved_log.features[rows])
 
 
 def test_samples_leave_out_what_was_not_observed_undo_the_sampling_and_keep_times(saved_log):

@@ -1,7 +1,5 @@
 """Folded networks: their table, their budget, and how they are called."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -65,15 +63,3 @@ def test_no_rows_give_no_results_and_ids_of_another_schema_are_refused():
     assert predictor().score(np.empty(0), np.empty((0, len(SIZES)), np.int32)).shape == (0,)
     with pytest.raises(ValueError, match=r"ids have shape \(2, 6\), expected \(2, 7\)"):
         predictor().score(np.zeros(2), np.zeros((2, 6), np.int32))
-
-
-def test_predicting_needs_no_torch():
-    code = (
-        "import sys, numpy as np\n"
-        "from monocal.compiled.knots import umc_predictor\n"
-        "state = {'beta': np.zeros(()), 'knots': np.array([-1.0, 1.0]), 'constants': np.zeros(4)}\n"
-        "p = umc_predictor(state, field_sizes=[3], wide_shifts=np.array([0.0, 1.0, 2.0]))\n"
-        "print(p.score(np.array([0.5, 3.0]), np.array([[1], [2]])).tolist(), 'torch' in sys.modules)\n"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[1.5, 5.0] False"

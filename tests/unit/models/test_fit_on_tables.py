@@ -53,15 +53,6 @@ def test_the_time_column_as_a_number_warns():
         monocal.fit(dated, **ARGUMENTS, time="when", numeric=["when"])
 
 
-def test_renamed_field_at_predict_names_both_sides():
-    model = monocal.fit(TABLE, **ARGUMENTS)
-    renamed = TABLE.rename_columns(["pctr", "click", "site", "hour", "price"])
-    with pytest.raises(
-        UnknownName, match="field column .the model was fitted with it.: got 'site_id'.*did you mean 'site'"
-    ):
-        model.predict(renamed)
-
-
 def test_several_tasks_with_missing_labels():
     labels = np.where(np.arange(N) % 3 == 0, None, (np.arange(N) % 5 == 0).astype(float))
     table = TABLE.append_column("view", pa.array(labels, pa.float64())).append_column("plv", TABLE["pctr"])

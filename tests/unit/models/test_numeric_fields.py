@@ -109,13 +109,8 @@ def test_knots_that_do_not_rise_are_refused():
         read_vocabulary(falling)
 
 
-def test_the_engine_gives_the_numbers_of_predict(model, log):
+def test_the_engine_takes_a_shared_number_and_refuses_a_text(model):
     engine = Engine(model)
-    for n in (1, 40):
-        rows = log.slice(5, n).to_pydict()
-        fields = {"price": rows["price"], "site": rows["site"]}
-        answer = engine.calibrate(Request({"click": rows["pctr"]}, fields=fields))
-        assert np.array_equal(answer.probabilities["click"], model.predict(log.slice(5, n)))
     shared = engine.calibrate(Request({"click": [0.1, 0.2]}, shared={"price": 9}, fields={"site": ["1", 2.0]}))
     assert np.array_equal(
         shared.probabilities["click"], model.predict({"pctr": [0.1, 0.2], "price": [9.0, 9.0], "site": [1, 2]})

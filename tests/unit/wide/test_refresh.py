@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from monocal.calibrators import CALIBRATORS, calibrator
+from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import sigmoid
@@ -153,11 +153,10 @@ def test_order_is_kept_after_refreshes():
 def test_a_method_without_refresh_says_so():
     random = np.random.default_rng(9)
     z, y, x = world(random, 2_000)
-    for method in sorted(CALIBRATORS):
-        if method in ("gauss", "beta", "histogram"):
-            fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
-            with pytest.raises(InvalidInput, match=f"the method '{method}'; expected one that can go on"):
-                fitted.refresh(z, y, features=x)
+    for method in ("gauss", "beta", "histogram"):
+        fitted = calibrator(method).fit(z, y, features=x, scores_are="logit")
+        with pytest.raises(InvalidInput, match=f"the method '{method}'; expected one that can go on"):
+            fitted.refresh(z, y, features=x)
 
 
 def test_information_of_values_has_the_same_bits_in_any_blocks(monkeypatch):
