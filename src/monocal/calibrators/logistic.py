@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,8 @@ MOST_STEPS = 100
 
 def score_and_one(block: Block) -> Floats:
     """The design of slope and intercept."""
-    return np.column_stack([block.z, np.ones(len(block))])
+    z = block.z
+    return np.column_stack([z, np.ones_like(z)])
 
 
 def solve_logistic(
@@ -68,12 +70,11 @@ def solve_logistic(
     for n_active in range(wanted.shape[0] + 1):
         for active in itertools.combinations(range(wanted.shape[0]), n_active):
             basis = _null_space(wanted[list(active)], k)
-            problem = _Problem(data, design, basis, offset)
-            inside = _newton(problem, basis.T * penalty @ basis)
+            inside, loss = _newton(data, _Problem(design, basis, offset), basis.T * penalty @ basis)
             theta = basis @ inside
             slack = wanted @ theta
             if np.all(slack >= -1e-9 * (1.0 + np.abs(wanted) @ np.abs(theta))):
-                loss = problem.loss(inside) + 0.5 * float(penalty @ theta**2)
+                loss += 0.5 * float(penalty @ theta**2)
                 if loss < best_loss:
                     best, best_loss = theta, loss
         if best is not None and n_active == 0:
@@ -83,72 +84,61 @@ def solve_logistic(
 
 
 class _Problem(NamedTuple):
-    data: Dataset
+    """Rows' loss within the subspace where some constraints hold with equality."""
+
     design: Design
     basis: Floats
     offset: Floats | None
 
-    def _scores(self, block: Block, theta: Floats) -> tuple[Floats, Floats]:
-        """Returns the design of some rows within the basis, and their scores."""
+    def derivatives(self, theta: Floats, block: Block) -> list[Floats | float]:
+        """Returns the loss of some rows, its gradient and its second derivative."""
         # without an active constraint the basis changes nothing
         columns = self.design(block)
         inside = columns if self.basis.shape[0] == theta.size else columns @ self.basis
         given = np.zeros(inside.shape[0]) if self.offset is None else block.of(self.offset)
-        return inside, given + inside @ theta
-
-    def loss(self, theta: Floats) -> float:
-        def of_block(block: Block) -> list[Floats | float]:
-            _, scores = self._scores(block, theta)
-            return [float(np.sum(block.w * log_losses(scores, block.y)))]
-
-        return float(self.data.sum(of_block)[0])
-
-    def derivatives(self, theta: Floats) -> list[Floats]:
-        """Returns gradient and second derivative."""
-
-        def of_block(block: Block) -> list[Floats | float]:
-            inside, scores = self._scores(block, theta)
-            p, weights = sigmoid(scores), block.w
-            curvature = weights * np.maximum(p * (1.0 - p), 1e-12)
-            return [inside.T @ (weights * (p - block.y)), (inside.T * curvature) @ inside]
-
-        return self.data.sum(of_block)
+        scores, labels, weights = given + inside @ theta, block.y, block.w
+        p = sigmoid(scores)
+        curvature = weights * np.maximum(p * (1.0 - p), 1e-12)
+        loss = float(np.sum(weights * log_losses(scores, labels)))
+        return [loss, inside.T @ (weights * (p - labels)), (inside.T * curvature) @ inside]
 
 
-def _newton(problem: _Problem, penalty: Floats) -> Floats:
+def _newton(data: Dataset, problem: _Problem, penalty: Floats) -> tuple[Floats, float]:
+    """Returns the best parameters within the subspace, and the rows' loss there."""
     theta = np.zeros(problem.basis.shape[1])
+    loss, gradient, hessian = data.sum(partial(problem.derivatives, theta))
     if theta.size == 0:
-        return theta
-    loss = problem.loss(theta)
-    gradient = np.zeros_like(theta)
+        return theta, float(loss)
+    penalised = float(loss)
     last_decrement = np.inf
     for _ in range(MOST_STEPS):
-        gradient, hessian = problem.derivatives(theta)
         gradient = gradient + penalty @ theta
         step = np.linalg.lstsq(hessian + penalty, gradient, rcond=None)[0]
         decrement = float(gradient @ step)
         # This near the optimum a Newton step squares the distance; where it does not, only rounding is left, as along
         # a direction that rows of one constant score do not determine.
-        is_rounding = decrement < 1e-12 * (1.0 + abs(loss)) and decrement > 0.25 * last_decrement
-        if decrement <= 1e-18 * (1.0 + abs(loss)) or is_rounding:
-            return theta
+        is_rounding = decrement < 1e-12 * (1.0 + abs(penalised)) and decrement > 0.25 * last_decrement
+        if decrement <= 1e-18 * (1.0 + abs(penalised)) or is_rounding:
+            return theta, float(loss)
         last_decrement = decrement
         scale = 1.0
         while scale > 1e-10:
             trial = theta - scale * step
-            trial_loss = problem.loss(trial) + 0.5 * float(trial @ penalty @ trial)
-            if trial_loss <= loss - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(loss)):
+            found = data.sum(partial(problem.derivatives, trial))
+            following = float(found[0]) + 0.5 * float(trial @ penalty @ trial)
+            if following <= penalised - 0.25 * scale * decrement or decrement < 1e-12 * (1.0 + abs(penalised)):
                 break
             scale *= 0.5
         else:
-            return theta
-        theta, loss = trial, trial_loss
+            return theta, float(loss)
+        theta, penalised = trial, following
+        loss, gradient, hessian = found
     warnings.warn(
         f"logistic fit stopped after {MOST_STEPS} Newton steps with gradient {np.abs(gradient).max():.2e}",
         MonocalWarning,
         stacklevel=4,
     )
-    return theta
+    return theta, float(loss)
 
 
 def _null_space(rows: Floats, k: int) -> Floats:

@@ -198,7 +198,10 @@ def day_length(time: float) -> int | None:
         >>> day_length(1_767_225_600), day_length(1_767_225_600_000), day_length(40)
         (86400, 86400000, None)
     """
-    return next((day for low, high, day in _DAYS_BY_MAGNITUDE if low <= abs(time) < high), None)
+    for low, high, day in _DAYS_BY_MAGNITUDE:
+        if low <= abs(time) < high:
+            return day
+    return None
 
 
 def clock_hours(data: Dataset) -> NDArray[np.int64] | None:

@@ -118,13 +118,12 @@ def solve_shares(rows: ValidationRows, prior: Floats, fixed: Floats | None = Non
 def _newton(
     rows: ValidationRows, values: Floats, levels: Floats, prior: Floats, strength: Floats, low: Floats, high: Floats
 ) -> tuple[Floats, Floats]:
-    def loss(a: Floats, u: Floats) -> float:
-        def of_block(block: Block) -> list[Floats | float]:
-            z = block.z + rows.contributions(block.rows) @ a + u[block.of(rows.levels)]
-            return [float(block.w @ log_losses(z, block.y))]
+    def loss(block: Block) -> list[Floats | float]:
+        z = block.z + rows.contributions(block.rows) @ a + u[block.of(rows.levels)]
+        return [float(block.w @ log_losses(z, block.y))]
 
-        penalty = 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
-        return float(rows.data.sum(of_block)[0]) + penalty
+    def penalty() -> float:
+        return 0.5 * float(strength @ (a - prior) ** 2) + 0.5 * _LEVEL_PRECISION * float(u @ u)
 
     def derivatives(block: Block) -> list[Floats | float]:
         parts, which, n = rows.contributions(block.rows), block.of(rows.levels), levels.size
@@ -135,7 +134,8 @@ def _newton(
         mixed, curvature = _sums(parts, which, n, row_curvature), (parts.T * row_curvature) @ parts
         return [by_level, parts.T @ residual, level_curvature, mixed, curvature]
 
-    now = loss(values, levels)
+    a, u = values, levels
+    now = float(rows.data.sum(loss)[0]) + penalty()
     free = high > low
     for _ in range(_STEPS):
         by_level, by_part, level_curvature, mixed, curvature = rows.data.sum(derivatives)
@@ -155,7 +155,7 @@ def _newton(
         share = 1.0
         while share > 1e-4:
             a, u = np.clip(values + share * step, low, high), levels + share * level_step
-            following = loss(a, u)
+            following = float(rows.data.sum(loss)[0]) + penalty()
             if following <= now:
                 break
             share *= 0.5

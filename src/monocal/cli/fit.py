@@ -153,7 +153,7 @@ def fit(
         columns, lines = with_auto_fields(rows, columns, uses_fields=chosen.class_tags.uses_features)
         remark(*lines)
         with joined_team(engine, rows) as team:
-            model = fit_log(rows_to_fit(rows, columns, **sizes), chosen, team=team, n_shards=n_shards)
+            model = fit_log(rows_to_fit(rows, columns).encoded(**sizes), chosen, team=team, n_shards=n_shards)
         if team is not None and team.rank > 0:
             return
     model.save(out)

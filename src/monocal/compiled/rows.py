@@ -216,7 +216,7 @@ class FoldedPredictor:
         if t.ndim != 1 or rows.shape != (*t.shape, self._n_fields):
             raise ValueError(f"ids have shape {rows.shape}, expected {(*t.shape[:1], self._n_fields)}")
         out = np.empty(t.shape)
-        self.write(t, rows, line, out)
+        self._loop(t, rows, *self._rest, line, out)
         return out
 
     def warm_up(self) -> None:

@@ -281,7 +281,10 @@ class Dataset:
 
     def parts(self) -> list[Block]:
         """Returns this member's parts; who adds up their blocks in a way of its own has `cut.add` add the parts."""
-        return [Block(self, rows, number) for rows, number in zip(self.cut.parts, self.cut.numbers, strict=True)]
+        if self.partition is None:
+            return [Block(self, slice(0, self.z.shape[0]))]
+        cut = self.partition
+        return [Block(self, rows, number) for rows, number in zip(cut.parts, cut.numbers, strict=True)]
 
     def quantiles(self, shares: Floats) -> Floats:
         """Returns quantiles of the logits over all rows; a row of weight k stands k times."""

@@ -260,9 +260,9 @@ class FieldSchema:
 
     def sums(self, ids: Ids, columns: Floats) -> Floats:
         """Returns the sum of a number per row over the rows of every id."""
-        total = np.zeros(self.n_ids)
-        for field, column in enumerate(self.places):
-            total[self.ids_of(field)] += np.bincount(ids[:, column], columns, self.sizes[field])
+        total = np.zeros(self.offsets[-1])
+        for start, end, column in zip(self.offsets[:-1], self.offsets[1:], self.places, strict=True):
+            total[start:end] += np.bincount(ids[:, column], columns, end - start)
         return total
 
     def between_knots(self, field: int, ids: NDArray[Any]) -> NDArray[Any]:

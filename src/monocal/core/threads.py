@@ -9,19 +9,20 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any
 
 from numpy.typing import NDArray
 
 _allowed: ContextVar[int] = ContextVar("monocal_threads", default=1)
 
-Result = TypeVar("Result")
+MapPieces = Callable[..., Iterator[Any]]
+"""Takes a function and columns of its arguments, as `map` does."""
 
 
 @contextmanager
@@ -53,20 +54,20 @@ def usable_cores() -> int:
 
 
 @contextmanager
-def row_workers() -> Iterator[Callable[[Sequence[Callable[[], Result]]], list[Result]]]:
-    """Yields a function that does jobs, several at once where that is allowed, and returns their results in order.
+def row_workers() -> Iterator[MapPieces]:
+    """Yields what `map` is, with several calls at once where that is allowed; its results are read inside.
 
     Example:
-        >>> with row_workers() as do_all:
-        ...     do_all([lambda: 1, lambda: 2])
+        >>> with row_workers() as map_pieces:
+        ...     list(map_pieces(abs, [-1, 2]))
         [1, 2]
     """
     n_threads = allowed_threads()
     if n_threads < 2:
-        yield lambda jobs: [job() for job in jobs]
+        yield map
         return
     with ThreadPoolExecutor(n_threads, thread_name_prefix="monocal-rows") as pool:
-        yield lambda jobs: list(pool.map(lambda job: job(), jobs))
+        yield pool.map
 
 
 class _BlasLimit:

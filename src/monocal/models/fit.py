@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
@@ -62,18 +63,16 @@ def fit(
     chosen = calibrator(method)
     given = columns_of(fit, roles, columns, chosen)
     given, _ = with_auto_fields(table, given, uses_fields=chosen.class_tags.uses_features)
-    rows = rows_to_fit(table, given, min_count=min_count, max_size=max_size)
+    rows = rows_to_fit(table, given).encoded(min_count=min_count, max_size=max_size)
     return fit_log(rows, chosen, embeddings=frozen_embeddings)
 
 
-def rows_to_fit(
-    table: TableLike, columns: Mapping[str, Any], *, min_count: int = 1, max_size: int | None = None
-) -> Table:
-    """Returns all rows of a table as ids; of a ranked log those that its ranker was not trained on."""
+def rows_to_fit(table: TableLike, columns: Mapping[str, Any]) -> Table:
+    """Returns all rows of a table; of a ranked log those that its ranker was not trained on."""
     rows = rows_of_fit(table, columns)
     if {"calibration", "test"} <= set(rows.parts):
         return rows.take(slice(rows.parts["calibration"][0], rows.parts["test"][1]))
-    return rows if rows.features is not None else rows.encoded(min_count=min_count, max_size=max_size)
+    return rows
 
 
 def fit_log(
@@ -110,7 +109,18 @@ def fit_log(
 
     tasks = []
     for task in rows.scores:
-        fitted = _fit_task(rows, task, method, embeddings, team, n_shards, has_whole_log=has_whole_log)
+        own, data = _rows_of_task(rows, task, method, team, n_shards, has_whole_log=has_whole_log)
+        given: dict[str, Any] = {
+            "scores_are": rows.roles.scores_are,
+            "sampling_rate": own.rates,
+            "embeddings": embeddings,
+        }
+        if own.maturity is None:
+            fitted = copy(method).fit_data(data, vocabulary.numeric_knots, **given)
+        else:
+            fit_again = partial(_fit_and_predict, method, data, vocabulary.numeric_knots, **given)
+            fitted = fit_late(fit_again, own, task, data.partition)
+        del own, data
         tasks.append(TaskModel(task, rows.roles.scores.get(task, task), rows.roles.labels[task], fitted))
     trim_heap()
     own, partition = rows.local(n_shards, team, has_whole_log=has_whole_log)
@@ -135,33 +145,24 @@ def fit_log(
     return replace(model, canary=canary_of(model, features, rows))
 
 
-def _fit_task(
-    rows: Table,
-    task: str,
-    method: Calibrator,
-    embeddings: Sequence[NDArray[np.float32]] | None,
-    team: Reducer,
-    n_shards: int,
-    *,
-    has_whole_log: bool,
-) -> Calibrator:
-    unfitted, is_alone = copy(method), n_shards == 1 and team.size == 1
+def _rows_of_task(
+    rows: Table, task: str, method: Calibrator, team: Reducer, n_shards: int, *, has_whole_log: bool
+) -> tuple[Table, Dataset]:
+    """Returns this member's rows with a known label of the task, and what of them the method looks at."""
+    is_alone = n_shards == 1 and team.size == 1
     # times and places in the log cost eight bytes a row each
-    seen = rows if unfitted.looks_at_time or is_alone else replace(rows, times=None)
+    seen = rows if method.looks_at_time or is_alone else replace(rows, times=None)
     own, partition = seen.local(n_shards, team, task, has_whole_log=has_whole_log)
-    if not unfitted.looks_at_time:
+    if not method.looks_at_time:
         partition = replace(partition, order=None)
-    data = own.dataset(task, None if is_alone else partition)
-    given: dict[str, Any] = {"scores_are": rows.roles.scores_are, "sampling_rate": own.rates}
-    given |= {"numeric_knots": rows.encoding[1].numeric_knots, "embeddings": embeddings}
-    if own.maturity is None:
-        return unfitted.fit_data(data, **given)
+    return own, own.dataset(task, None if is_alone else partition)
 
-    def fit_and_predict(weights: Floats) -> tuple[Calibrator, Floats]:
-        fitted = copy(method).fit_data(replace(data, w=weights), **given)
-        return fitted, fitted.predict_data(Dataset(data.z, ids=data.ids, partition=data.partition))
 
-    return fit_late(fit_and_predict, own, task, data.partition)
+def _fit_and_predict(
+    method: Calibrator, data: Dataset, numeric_knots: Sequence[int] | None, weights: Floats, **given: Any
+) -> tuple[Calibrator, Floats]:
+    fitted = copy(method).fit_data(replace(data, w=weights), numeric_knots, **given)
+    return fitted, fitted.predict_data(Dataset(data.z, ids=data.ids, partition=data.partition))
 
 
 LATE_METHODS = ("none", "platt", "temperature", "beta", "isotonic", "histogram", "wide_logistic", "umc")

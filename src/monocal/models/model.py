@@ -293,8 +293,10 @@ class Model(Tabular):
             scores: Scores of the wanted tasks, in the model's score space.
             sampling_rate: Share of negatives kept, one number or one per row.
         """
-        rows = _rows_of_tasks(self, ids, scores, sampling_rate)
-        return {name: self.task(name).calibrator.predict_data(data) for name, data in rows}
+        answers = {}
+        for name, rows in _rows_of_tasks(self, ids, scores, sampling_rate):
+            answers[name] = self.task(name).calibrator.predict_data(rows)
+        return answers
 
     def check_columns(self, available: list[str]) -> None:
         """Refuses a table that lacks a column, naming what the model was fitted on and the nearest column there."""

@@ -306,8 +306,8 @@ class NeuralCalibrator(NeuralArguments):
 
         # chunks end with a part, because a matrix product may round by the number of rows
         chunks = [chunk for part in data.cut.parts for chunk in pieces_of(part, CHUNK_ROWS)]
-        with row_workers() as do_all:
-            do_all([partial(fill, rows) for rows in chunks])
+        with row_workers() as map_pieces:
+            list(map_pieces(fill, chunks))
         return result
 
     def _never_negative(self) -> Mapping[str, ArrayLike]:

@@ -239,12 +239,14 @@ class Table:
     def encoded(self, *, min_count: int = 1, max_size: int | None = None) -> Table:
         """Returns the rows with ids of the vocabulary that they give themselves, instead of their fields' columns.
 
-        Fields that seem to know the label, or to name rows, are warned about.
+        Rows that have ids stay as they are. Fields that seem to know the label, or to name rows, are warned about.
 
         Arguments:
             min_count: Field values with fewer rows count as unseen.
             max_size: The most values a field keeps; the most frequent stay.
         """
+        if self.features is not None:
+            return self
         columns = {name: self.fields[name] for name in self.roles.model_fields}
         numeric = self.roles.numeric
         vocabulary = Vocabulary.of_columns(columns, min_count=min_count, max_size=max_size, numeric=numeric)

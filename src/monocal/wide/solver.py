@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from itertools import pairwise
 from typing import Any, final
 
 import numpy as np
@@ -17,7 +15,7 @@ from scipy.optimize import minimize
 from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, log_losses, sigmoid
-from monocal.core.threads import allowed_threads, row_workers
+from monocal.core.threads import MapPieces, allowed_threads, row_workers
 
 _SMALLEST_CURVATURE = 1e-9
 _SMALLEST_EIGENVALUE = 1e-12
@@ -116,7 +114,7 @@ def solve_wide(
                     gradient[:n_shifts] = pull
             blocks = part.blocks()
             if n_threads > 1 and len(blocks) > 1:
-                loss = add_in_threads(blocks, schema, table, gradient, loss, do_all, n_threads)
+                loss = add_in_threads(blocks, schema, table, gradient, loss, map_pieces, n_threads)
             else:
                 for block in blocks:
                     loss += add_rows(
@@ -132,7 +130,7 @@ def solve_wide(
 
     steps = search.max_iterations
     options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": search.tolerance, "gtol": 0.0, "maxcor": 10}
-    with row_workers() as do_all:
+    with row_workers() as map_pieces:
         found = minimize(loss_and_gradient, scaling.scaled(theta), jac=True, method="L-BFGS-B", options=options)
     theta = scaling.parameters(found.x)
     slope = float(theta[n_shifts]) if slope_is_free else start.slope
@@ -164,8 +162,10 @@ def recentred(found: WideParameters, schema: FieldSchema) -> WideParameters:
 
 
 def _first_parameters(data: Dataset) -> WideParameters:
+    labels = data.labels
+
     def sums(block: Block) -> list[Floats]:
-        return [np.array([(block.w * block.y).sum(), (block.w * sigmoid(block.z)).sum(), block.w.sum()])]
+        return [np.array([(block.w * block.of(labels)).sum(), (block.w * sigmoid(block.z)).sum(), block.w.sum()])]
 
     positive, predicted, weight = data.sum(sums)[0]
     rate, mean = positive / weight, float(np.clip(predicted / weight, 1e-9, 1.0 - 1e-9))
@@ -309,8 +309,6 @@ COMPILED_FROM_CELLS = 500_000
 BLOCKS_AT_ONCE = 8
 """Blocks of rows whose derivatives are held at a time: 16 MiB, and few enough waits of threads for each other."""
 
-DoAll = Callable[[Sequence[Callable[[], Any]]], list[Any]]
-
 
 def loop_for(n_cells: float, by_numpy: Callable[..., Any], module: str) -> Callable[..., Any]:
     """Returns a loop over rows, compiled if there is enough to do.
@@ -356,7 +354,7 @@ def add_in_threads(
     theta: Floats,
     gradient: Floats,
     loss: float,
-    do_all: DoAll,
+    map_pieces: MapPieces,
     n_threads: int,
 ) -> float:
     """Returns `loss` plus that of all blocks and adds their gradient, with the bits of one thread.
@@ -370,7 +368,7 @@ def add_in_threads(
         theta: All shifts, then slope and intercept.
         gradient: As long as `theta`.
         loss: What the loss is before.
-        do_all: Does jobs at once.
+        map_pieces: Does several pieces at once.
         n_threads: Among how many the fields are divided.
     """
     from monocal.compiled.wide import add_residuals, losses_and_residuals
@@ -379,18 +377,18 @@ def add_in_threads(
     for begin in range(0, len(blocks), BLOCKS_AT_ONCE):
         some = [(block.z, block.y, block.w, block.ids) for block in blocks[begin : begin + BLOCKS_AT_ONCE]]
         residuals = [np.empty(len(rows[0])) for rows in some]
-        sums = do_all(
-            [
-                partial(losses_and_residuals, *rows, schema.places, schema.offsets, theta, residual)
-                for rows, residual in zip(some, residuals, strict=True)
-            ]
-        )
+
+        def add_losses(rows: Sequence[NDArray[Any]], residual: Floats) -> tuple[float, float, float]:
+            found: tuple[float, float, float]
+            found = losses_and_residuals(*rows, schema.places, schema.offsets, theta, residual)
+            return found
 
         def add_fields(first: int, end: int, some: Any = some, residuals: Any = residuals) -> None:
             for (*_, ids), residual in zip(some, residuals, strict=True):
                 add_residuals(residual, ids, schema.places, schema.offsets, first, end, gradient)
 
-        do_all([partial(add_fields, first, end) for first, end in pairwise(edges)])
+        sums = list(map_pieces(add_losses, some, residuals))
+        list(map_pieces(add_fields, edges[:-1], edges[1:]))
         for block_loss, d_slope, d_intercept in sums:
             loss += block_loss
             gradient[-2] += d_slope
