@@ -92,45 +92,39 @@ def print_field(name: str, tables: Mapping[str, FieldTable]) -> None:
 
 def print_comparison(found: MethodComparison) -> None:
     """Shows methods from best to worst."""
-    first = found.metric
-    beside = {name: title for name, title in _TITLES.items() if name != first}
-    head, tied = ["method", _TITLES.get(first, first), "change"], found.tied_with_best
-    for name, title in beside.items():
-        head += [title, "floor"] if name in _WITH_FLOOR else [title]
+    columns, tied = found.to_arrow().to_pydict(), found.tied_with_best
+    numbers = [name for name in columns if name == found.metric or name.removesuffix("_floor") in _TITLES]
+    # the first one sorts
+    head = ["floor" if name.endswith("_floor") else _TITLES.get(name, name) for name in numbers]
     rows = []
-    for result in found.results:
-        cells = [f"{result.method} ≈" if result.method in tied else result.method]
-        if result.evaluation is None:
-            rows.append([*cells, *["–"] * (len(head) - 1)])
-            continue
-        change = result.evaluation.change
-        cells += [_short(result.evaluation, first), signed_percent(change.size(first), 2) if change else "–"]
-        for name in beside:
-            cells.append(_short(result.evaluation, name))
-            cells += [_short(result.evaluation, name, floor=True)] if name in _WITH_FLOOR else []
-        rows.append([*cells, f"{result.cpu_seconds:.1f}"])
+    for at, result in enumerate(found.results):
+        change = None if result.evaluation is None else result.evaluation.change
+        cells = [_short(columns[name][at], name) for name in numbers]
+        cells.insert(1, signed_percent(change.size(found.metric), 2) if change else "–")
+        method = f"{result.method} ≈" if result.method in tied else result.method
+        rows.append([method, *cells, "–" if result.evaluation is None else f"{result.cpu_seconds:.1f}"])
     notes = [
-        f"change: of {_TITLES.get(first, first)} against the score as it is. floor: of a perfect forecast.",
+        f"change: of {head[0]} against the score as it is. floor: of a perfect forecast.",
         *([f"≈: not told from {found.best.method} by these rows, or below {percent(found.margin)}."] if tied else []),
         *([found.too_few] if found.too_few else []),
         *(f"{result.method}: {to_message(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),
         *_carry_over(found),
     ]
-    print_table("Methods on the newest rows", [*head, "CPU s"], rows, notes, tight=True)
+    print_table(
+        "Methods on the newest rows", ["method", head[0], "change", *head[1:], "CPU s"], rows, notes, tight=True
+    )
 
 
 _TITLES = {"log_loss": "log-loss", "pcoc": "PCOC", "ece": "ECE", "mfrce": "MFRCE", "auc": "AUC"}
 """Metrics of a comparison, with their headings."""
-_PLACES = {"log_loss": 5, "pcoc": 3, "mfrce": 3}
-_WITH_FLOOR = ("ece", "mfrce")
+_PLACES = {"log_loss": 5, "pcoc": 3, "mfrce": 3, "mfrce_floor": 3}
 
 
-def _short(found: Evaluation, name: str, *, floor: bool = False) -> str:
-    """A metric with as many decimals as fit a table of 80 columns, or its floor."""
-    if name not in found.names:
+def _short(number: float | None, name: str) -> str:
+    """A metric or its floor with as many decimals as fit a table of 80 columns."""
+    if number is None:
         return "–"
-    number = found.floor(name) if floor else found.value(name)
     return f"{number:.{_PLACES.get(name, 4)}f}" if abs(number) < 10.0 else significant(number)
 
 

@@ -99,7 +99,7 @@ class LostMember(MonocalError):
         )
 
 
-class MissingPackage(MonocalError, ImportError):
+class MissingPackage(MonocalError, ModuleNotFoundError):
     """A package that this step needs is not installed. The message says how to get it."""
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from monocal.core.dataset import Dataset
-from monocal.core.errors import InvalidInput
+from monocal.core.errors import InvalidInput, need
 from monocal.core.numbers import percent
 from monocal.core.scores import Floats
 from monocal.metrics.forecast import Forecast
@@ -244,11 +244,9 @@ def draw_model(model: Model, task: str | None = None, ax: Any = None) -> Any:
 
 def _axes(ax: Any, width: float, height: float, *, logarithmic: bool | None = None) -> Any:
     """Returns the axes given or new ones; where they are of probabilities, with ticks in percent."""
-    try:
-        from matplotlib import pyplot, ticker
-    except ModuleNotFoundError as error:
-        message = 'a plot needs matplotlib, which is not installed. Hint: pip install "monocal[plot]"'
-        raise ModuleNotFoundError(message, name="matplotlib") from error
+    need("matplotlib", "a plot", "plot")
+    from matplotlib import pyplot, ticker
+
     if ax is None:
         ax = pyplot.subplots(figsize=(width, height), layout="constrained")[1]
     if logarithmic:

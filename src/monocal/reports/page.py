@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from monocal.core import __version__, numbers
+from monocal.core.errors import need
 from monocal.core.files import atomic_file, check_output, output_file
 from monocal.evaluation.paired import MARGIN
 from monocal.evaluation.result import Evaluation
@@ -150,11 +151,8 @@ def _page(template: str, **context: Any) -> str:
 
 @cache
 def _templates() -> Environment:
-    try:
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-    except ImportError as error:
-        message = 'a page needs jinja2, which is not installed. Hint: pip install "monocal[report]"'
-        raise ModuleNotFoundError(message, name="jinja2") from error
+    need("jinja2", "a page", "report")
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
         loader=PackageLoader("monocal.reports"),

@@ -180,7 +180,7 @@ def test_a_calibrator_that_fell_back_is_announced():
 def test_without_jinja2_nothing_is_measured_and_the_extra_is_named(small, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     page._templates.cache_clear()
-    with pytest.raises(ModuleNotFoundError, match=r'Hint: pip install "monocal\[report\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r"Hint: pip install 'monocal\[report\]'"):
         report("no model", small[1], tmp_path / "report.html")
 
 

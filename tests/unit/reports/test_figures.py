@@ -114,5 +114,5 @@ def test_what_cannot_be_drawn_is_refused(log, model, monkeypatch):
     with pytest.raises(InvalidInput, match="y_prob: got no rows"):
         monocal.CalibrationDisplay.from_predictions([], [])
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "monocal\[plot\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install 'monocal\[plot\]'"):
         model.plot()
