@@ -73,8 +73,10 @@ class Verbs(TyperGroup):
         if name == LABORATORY:
             homes = dict.fromkeys(module.VERBS, module.__name__)
             return Verbs(name=name, homes=homes, help=module.__doc__, no_args_is_help=True, rich_markup_mode=None)
+        from monocal.cli.output import in_shell_lines
+
         verb = getattr(module, name)
-        lines = ["\b", "Examples:", *(f"  {line}" for line in examples_of(verb))]
+        lines = ["\b", "Examples:", *(f"  {line}" for example in examples_of(verb) for line in in_shell_lines(example))]
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
         alone.command(name, epilog="\n".join(lines))(with_options(verb))
         return typer.main.get_command(alone)

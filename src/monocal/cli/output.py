@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
@@ -87,6 +88,19 @@ def folded(text: str) -> str:
             field_5 (1,000)
     """
     return "\n".join(_fold(line) for line in text.split("\n"))
+
+
+def in_shell_lines(command: str, width: int = _WIDTH - 6) -> list[str]:
+    r"""Returns a command in lines that can be pasted into a shell, each of which begins with an option.
+
+    Example:
+        >>> print("\n".join(in_shell_lines("monocal report model/ test.parquet --out report.html", 40)))
+        monocal report model/ test.parquet \
+            --out report.html
+    """
+    kept = re.sub(" (?!--)", "\N{NO-BREAK SPACE}", command)
+    lines = wrap(kept, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+    return " \\\n".join(lines).replace("\N{NO-BREAK SPACE}", " ").split("\n")
 
 
 def _fold(line: str) -> str:
