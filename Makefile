@@ -19,7 +19,7 @@ LIGHT_TESTS := tests/unit/core tests/unit/tables tests/unit/models \
 	tests/integration/cli/test_fit.py tests/integration/cli/test_apply.py
 # What networks, their losses and their exported graphs must do with any torch.
 NETWORK_TESTS := tests/contracts tests/oracles tests/lab/reconstructions tests/lab/exact_concat tests/unit/neural \
-	tests/unit/ops tests/unit/compiled tests/integration/test_onnx_neural.py tests/integration/test_onnx_export.py
+	tests/unit/ops tests/unit/compiled tests/integration/test_onnx.py
 CLIENTS := pytest pytest-timeout pytest-xdist hypothesis pandas polars duckdb psutil
 
 .DEFAULT_GOAL := help

@@ -14,27 +14,21 @@ from monocal.lab.simulator import WORLDS, simulate_log
 from monocal.neural.base import NeuralCalibrator
 
 WITH_INTERVAL = ["wide_logistic", *(name for name, kind in CALIBRATORS.items() if issubclass(kind, NeuralCalibrator))]
-QUICK = {
-    "fac": {"hidden": (8,)},
-    "sbcr": {"hidden": (8,)},
-    "desc": {"hidden": (8,), "n_dimensions": 4},
-    "adacalib": {"candidate_bins": (5,)},
-    "per_segment": {"min_events": 5},
-}
 
 
-def fitted(method):
-    log = simulate_log(1500, seed=3)
-    features = np.ascontiguousarray(log.features[:, [1, 2]])
-    arguments = dict(QUICK.get(method, {}))
-    if issubclass(CALIBRATORS[method], NeuralCalibrator):
-        arguments["n_epochs"] = 1
-    one = calibrator(method, **arguments).fit(log.scores, log.labels, features=features, times=log.times)
-    return one, Dataset.of(log.scores[:200], features=features[:200])
+@pytest.fixture
+def fitted(quick):
+    def fit(method):
+        log = simulate_log(1500, seed=3)
+        features = np.ascontiguousarray(log.features[:, [1, 2]])
+        one = quick(method).fit(log.scores, log.labels, features=features, times=log.times)
+        return one, Dataset.of(log.scores[:200], features=features[:200])
+
+    return fit
 
 
 @pytest.mark.parametrize("method", WITH_INTERVAL)
-def test_ends_enclose_the_forecast_and_widen_with_the_level(method):
+def test_ends_enclose_the_forecast_and_widen_with_the_level(fitted, method):
     one, rows = fitted(method)
     before = one.predict_data(rows)
     known = one.logit_variance(rows)
@@ -53,7 +47,7 @@ def test_ends_enclose_the_forecast_and_widen_with_the_level(method):
 
 
 @pytest.mark.parametrize("method", [name for name in CALIBRATORS if name not in WITH_INTERVAL])
-def test_a_method_without_intervals_refuses_by_name(method):
+def test_a_method_without_intervals_refuses_by_name(fitted, method):
     one, rows = fitted(method)
     with pytest.raises(InvalidInput, match=f"interval: got the method '{method}'"):
         one.logit_variance(rows)
@@ -141,7 +135,7 @@ def test_shocks_are_as_wide_as_they_were():
 
 
 @pytest.mark.parametrize("level", [0.0, 1.0, -1.0, True, "0.9"])
-def test_a_level_is_a_share(level):
+def test_a_level_is_a_share(fitted, level):
     one, rows = fitted("wide_logistic")
     with pytest.raises(InvalidInput, match="interval"):
         row_intervals(one.predict_data(rows), one.logit_variance(rows), level)

@@ -8,16 +8,7 @@ from monocal.core.errors import InvalidInput
 from monocal.lab.simulator import simulate_log
 from monocal.metrics import METRICS, Forecast, metric
 from monocal.metrics.resample import noise_floor, resampling_blocks
-from monocal.neural.base import NeuralCalibrator
 
-QUICK = {
-    "fac": {"hidden": (8,)},
-    "sbcr": {"hidden": (8,)},
-    "desc": {"hidden": (8,), "n_dimensions": 4},
-    "adacalib": {"candidate_bins": (5,)},
-    "per_segment": {"min_events": 5},
-    "mbct": {"min_rows": 100, "min_positives": 5.0, "n_trees": 2},
-}
 QUARTERS = 4
 
 
@@ -30,13 +21,6 @@ def rows():
     return log.scores, soft, np.ascontiguousarray(log.features[:, [2, 5]])
 
 
-def one_of(method):
-    arguments = dict(QUICK.get(method, {}))
-    if issubclass(CALIBRATORS[method], NeuralCalibrator):
-        arguments |= {"n_epochs": 1, "seed": 0}
-    return calibrator(method, **arguments)
-
-
 def as_two_rows(soft):
     """Every row first as a positive and then as a negative, with their weights."""
     places = np.repeat(np.arange(soft.size), 2)
@@ -46,22 +30,22 @@ def as_two_rows(soft):
 
 
 @pytest.mark.parametrize("method", CALIBRATORS)
-def test_a_fit_on_soft_labels_is_the_fit_on_weighted_rows(rows, method):
+def test_a_fit_on_soft_labels_is_the_fit_on_weighted_rows(rows, quick, method):
     scores, soft, features = rows
     at, labels, weights = as_two_rows(soft)
-    one = one_of(method).fit(scores, soft, features=features, soft_labels=True)
-    two = one_of(method).fit(scores[at], labels, features=features[at], weights=weights)
+    one = quick(method).fit(scores, soft, features=features, soft_labels=True)
+    two = quick(method).fit(scores[at], labels, features=features[at], weights=weights)
     np.testing.assert_array_equal(one.predict(scores, features=features), two.predict(scores, features=features))
 
 
-@pytest.mark.parametrize("method", [name for name in CALIBRATORS if one_of(name).tags.weights_exactly])
-def test_a_fit_on_quarters_is_the_fit_on_every_row_four_times(rows, method):
+@pytest.mark.parametrize("method", [name for name in CALIBRATORS if calibrator(name).tags.weights_exactly])
+def test_a_fit_on_quarters_is_the_fit_on_every_row_four_times(rows, quick, method):
     """Without any weights: positives as often as the label has quarters."""
     scores, soft, features = rows
     at = np.repeat(np.arange(soft.size), QUARTERS)
     labels = (np.tile(np.arange(QUARTERS), soft.size) < soft[at] * QUARTERS).astype(float)
-    one = one_of(method).fit(scores, soft, features=features, soft_labels=True, weights=np.full(soft.size, QUARTERS))
-    four = one_of(method).fit(scores[at], labels, features=features[at])
+    one = quick(method).fit(scores, soft, features=features, soft_labels=True, weights=np.full(soft.size, QUARTERS))
+    four = quick(method).fit(scores[at], labels, features=features[at])
     np.testing.assert_allclose(
         one.predict(scores, features=features), four.predict(scores, features=features), atol=1e-6
     )

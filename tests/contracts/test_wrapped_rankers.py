@@ -23,34 +23,24 @@ def rows():
     return frame, (rng.random(n) < truth).astype(int), truth
 
 
-def _lightgbm(kind):
+FEW = {
+    "lightgbm": {"n_estimators": 20, "num_leaves": 7, "n_jobs": 1, "verbose": -1},
+    "xgboost": {"n_estimators": 20, "max_depth": 3, "n_jobs": 1},
+}
+
+
+def _untrained(module, kind):
+    return getattr(pytest.importorskip(module), kind)(**FEW[module])
+
+
+def _lightgbm_booster(X, y):
     lightgbm = pytest.importorskip("lightgbm")
-
-    def train(X, y):
-        few = {"n_estimators": 20, "num_leaves": 7, "n_jobs": 1, "verbose": -1}
-        if kind == "Booster":
-            data = lightgbm.Dataset(X, y)
-            return lightgbm.train({"objective": "binary", "num_threads": 1, "verbose": -1}, data, 20)
-        if kind == "LGBMRanker":
-            return lightgbm.LGBMRanker(**few).fit(X, y, group=[20] * (len(y) // 20))
-        return lightgbm.LGBMClassifier(**few).fit(X, y)
-
-    return train
+    return lightgbm.train({"objective": "binary", "num_threads": 1, "verbose": -1}, lightgbm.Dataset(X, y), 20)
 
 
-def _xgboost(kind):
+def _xgboost_booster(X, y):
     xgboost = pytest.importorskip("xgboost")
-
-    def train(X, y):
-        few = {"n_estimators": 20, "max_depth": 3, "n_jobs": 1}
-        if kind == "Booster":
-            options = {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}
-            return xgboost.train(options, xgboost.DMatrix(X, y), 20)
-        if kind == "XGBRanker":
-            return xgboost.XGBRanker(**few).fit(X, y, qid=np.arange(len(y)) // 20)
-        return xgboost.XGBClassifier(**few).fit(X, y)
-
-    return train
+    return xgboost.train({"objective": "binary:logistic", "nthread": 1, "max_depth": 3}, xgboost.DMatrix(X, y), 20)
 
 
 class _CatBoost:
@@ -74,12 +64,12 @@ class _CatBoostRanker(_CatBoost):
 _CatBoost.__module__ = _CatBoostRanker.__module__ = "catboost.core"
 
 TRAINERS = {
-    "LightGBM Booster": lambda X, y: _lightgbm("Booster")(X, y),
-    "LGBMClassifier": lambda X, y: _lightgbm("LGBMClassifier")(X, y),
-    "LGBMRanker": lambda X, y: _lightgbm("LGBMRanker")(X, y),
-    "XGBoost Booster": lambda X, y: _xgboost("Booster")(X, y),
-    "XGBClassifier": lambda X, y: _xgboost("XGBClassifier")(X, y),
-    "XGBRanker": lambda X, y: _xgboost("XGBRanker")(X, y),
+    "LightGBM Booster": _lightgbm_booster,
+    "LGBMClassifier": lambda X, y: _untrained("lightgbm", "LGBMClassifier").fit(X, y),
+    "LGBMRanker": lambda X, y: _untrained("lightgbm", "LGBMRanker").fit(X, y, group=[20] * (len(y) // 20)),
+    "XGBoost Booster": _xgboost_booster,
+    "XGBClassifier": lambda X, y: _untrained("xgboost", "XGBClassifier").fit(X, y),
+    "XGBRanker": lambda X, y: _untrained("xgboost", "XGBRanker").fit(X, y, qid=np.arange(len(y)) // 20),
     "CatBoostClassifier": lambda _X, _y: _CatBoost(),
     "CatBoostRanker": lambda _X, _y: _CatBoostRanker(),
     "LinearSVC": lambda X, y: LinearSVC().fit(X, y),
@@ -163,27 +153,19 @@ def test_what_cannot_be_wrapped_is_refused(rows):
         Calibrated(LogisticRegression(), cv="fit").fit(X, y)
 
 
-def _rankers():
-    few = {"n_estimators": 20, "n_jobs": 1}
-    return {
-        "LGBMRanker": lambda: pytest.importorskip("lightgbm").LGBMRanker(**few, num_leaves=7, verbose=-1),
-        "XGBRanker": lambda: pytest.importorskip("xgboost").XGBRanker(**few, max_depth=3),
-    }
-
-
-@pytest.mark.parametrize("name", _rankers())
+@pytest.mark.parametrize(("module", "name"), [("lightgbm", "LGBMRanker"), ("xgboost", "XGBRanker")])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_ranker_of_lists_is_cross_fitted_in_whole_lists(name, weighted, rows):
+def test_a_ranker_of_lists_is_cross_fitted_in_whole_lists(module, name, weighted, rows):
     """Rows of a list lie apart, as in a log in time order."""
     frame, y, truth = rows
     X, lists = frame[["a", "b"]], np.random.default_rng(1).permutation(np.arange(len(y)) // 20)
     weights = np.random.default_rng(2).integers(1, 3, len(y)) if weighted else None
-    calibrated = Calibrated(_rankers()[name](), method="platt", cv=3).fit(X, y, weights, groups=lists)
+    calibrated = Calibrated(_untrained(module, name), method="platt", cv=3).fit(X, y, weights, groups=lists)
     p = calibrated.predict_proba(X)[:, 1]
     assert np.average(p, weights=weights) == pytest.approx(np.average(y, weights=weights), rel=0.1)
     assert np.corrcoef(p, truth)[0, 1] > 0.6
     with pytest.raises(InvalidInput, match=f"groups: got None.*{name}"):
-        Calibrated(_rankers()[name](), method="platt", cv=3).fit(X, y)
+        Calibrated(_untrained(module, name), method="platt", cv=3).fit(X, y)
 
 
 class _Remembers(GaussianNB):

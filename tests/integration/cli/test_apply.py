@@ -3,7 +3,6 @@
 import numpy as np
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
-import pytest
 
 import monocal
 
@@ -33,16 +32,6 @@ def test_csv_keeps_the_text_of_other_columns(monocal_command, tmp_path):
     np.testing.assert_allclose(
         pa_csv.read_csv(tmp_path / "out.csv")["p_calibrated"].to_numpy(), expected, rtol=0, atol=0
     )
-
-
-@pytest.mark.parametrize("name", ["s.tsv", "s.csv.zst"])
-def test_other_formats_hold_the_same_numbers(monocal_command, model_folder, log_file, tmp_path, name):
-    assert monocal_command("apply", model_folder, log_file, "--out", tmp_path / name).code == 0
-    parse = pa_csv.ParseOptions(delimiter="\t" if ".tsv" in name else ",")
-    found = pa_csv.read_csv(tmp_path / name, parse_options=parse)
-    expected = monocal.load(model_folder).predict(str(log_file))
-    np.testing.assert_array_equal(found["pctr_calibrated"].to_numpy(), expected)
-    assert found["site_id"].to_pylist() == pq.read_table(log_file)["site_id"].to_pylist()
 
 
 def test_sampling_rate_replaces_the_models(monocal_command, model_folder, log_file, tmp_path):

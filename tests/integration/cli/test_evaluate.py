@@ -64,14 +64,3 @@ def test_several_tasks(monocal_command, videos_file):
     ended = monocal_command("evaluate", videos_file, *arguments)
     assert ended.code == 0
     assert all(f"{task}, " in ended.out for task in ("click", "view_given_click", "both"))
-
-
-def test_since_as_a_date(monocal_command, log_file, tmp_path):
-    table = pq.read_table(log_file)
-    seconds = table["timestamp"].cast(pa.timestamp("s"))
-    place = table.column_names.index("timestamp")
-    pq.write_table(table.set_column(place, "timestamp", seconds), tmp_path / "dated.parquet")
-    arguments = ("--score", "pctr", "--label", "click", "--time", "timestamp", *QUICK, "--json")
-    found = monocal_command("evaluate", tmp_path / "dated.parquet", *arguments, "--since", "2026-01-05").json
-    expected = (table["timestamp"].to_numpy() >= np.datetime64("2026-01-05", "s").astype(np.int64)).sum()
-    assert 0 < found["n_rows"] == expected

@@ -135,14 +135,6 @@ def test_interval_and_test_agree():
     assert np.array_equal(excluded, two_sided_p_value(counts) < 0.05)
 
 
-@pytest.fixture
-def world():
-    """True probabilities of 40,000 rows, labels drawn from them, and the generator that drew them."""
-    rng = np.random.default_rng(7)
-    truth = rng.uniform(0.01, 0.2, 40_000)
-    return truth, (rng.random(40_000) < truth).astype(float), rng
-
-
 def test_weight_k_is_the_row_k_times():
     labels, p, ids = np.array([1.0, 0.0, 1.0]), np.array([0.2, 0.5, 0.7]), np.array([0, 1, 1])
     weights, values = np.array([3.0, 1.0, 2.0]), np.array([5.0, 1.0, 2.0])

@@ -1,6 +1,5 @@
 """Rows made by hand, with two forecasts of their labels."""
 
-import numpy as np
 import pytest
 
 from monocal.evaluation.result import EvaluationOptions
@@ -20,11 +19,3 @@ def evaluated():
         return rows, evaluate_rows(rows, {"y": before if after is None else after}, options)["y"]
 
     return make
-
-
-@pytest.fixture
-def world():
-    """True probabilities of 40,000 rows, labels drawn from them, and the generator that drew them."""
-    rng = np.random.default_rng(7)
-    truth = rng.uniform(0.01, 0.2, 40_000)
-    return truth, (rng.random(40_000) < truth).astype(int), rng
