@@ -21,7 +21,7 @@ import psutil
 import pyarrow as pa
 
 import monocal
-from monocal.compiled.knots import umc_predictor
+from monocal.compiled.predict import umc_predictor
 from monocal.serving import Engine, Request
 
 N_FIELDS, N_SHARED, N_REQUESTS = 21, 11, 40

@@ -27,8 +27,7 @@ import numpy as np
 import torch
 from paper_formula import PaperUmc, bce
 
-from monocal.compiled.knots import umc_predictor
-from monocal.compiled.rows import FoldedPredictor
+from monocal.compiled.predict import FoldedPredictor, umc_predictor
 from monocal.lab.exact_concat.integral import integrate, pack_integrand
 from monocal.lab.exact_concat.predictor import concat_predictor
 from monocal.lab.exact_concat.torch_map import ConcatMap

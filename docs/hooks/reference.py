@@ -53,7 +53,7 @@ def _methods() -> str:
 
 
 def _arguments(kind: type) -> str:
-    from monocal.calibrators.params import arguments_of
+    from monocal.calibrators.contract import arguments_of
 
     rows = "".join(
         f"| `{argument.name}` | `{argument.default!r}` | {_in_a_table(argument.meaning)} | {argument.expected} |\n"

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.calibrators.params import RANGES, arguments_of
+from monocal.calibrators.contract import RANGES, arguments_of
 from monocal.cli.main import main
 from monocal.core.errors import InvalidInput
 
@@ -19,7 +19,7 @@ def test_every_argument_is_explained():
     assert silent == [], "describe them under 'Arguments:' in the docstrings of their classes"
     kinds = ("a number", "a whole number")
     numbers = {argument.name for _, argument in PAIRS if any(kind in argument.expected for kind in kinds)}
-    assert numbers <= set(RANGES), "say in monocal.calibrators.params.RANGES what these may be"
+    assert numbers <= set(RANGES), "say in monocal.calibrators.contract.RANGES what these may be"
 
 
 def impossible_values(argument):

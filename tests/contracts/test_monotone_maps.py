@@ -8,7 +8,7 @@ import pytest
 import torch
 from onnx import TensorProto, helper
 
-from monocal.compiled.knots import umc_predictor
+from monocal.compiled.predict import umc_predictor
 from monocal.core.monotonicity import NotMonotone, assert_monotone, probe_logits
 from monocal.neural import maps
 from monocal.neural.network import MonotoneMap

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from monocal.calibrators import CALIBRATORS, calibrator
-from monocal.core.checks import cut_soft
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.reduce import DEALT_ROWS, LOCAL, Partition
+from monocal.core.scores import cut_soft
 from monocal.lab.simulator import delay_labels, simulate_log
 from monocal.lab.thread_reducer import run_members
 from monocal.models.fit import fit_log

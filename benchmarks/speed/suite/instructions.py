@@ -50,7 +50,7 @@ def _total(dump: Path) -> int:
 
 def _loops() -> dict[str, Callable[[], object]]:
     """Returns the loops, each on the same rows: 21 fields of 1,000 values."""
-    from monocal.compiled.knots import umc_predictor
+    from monocal.compiled.predict import umc_predictor
     from monocal.compiled.wide import add_loss_and_gradient
     from monocal.lab.exact_concat.integral import integrate, pack_integrand
 

@@ -12,8 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from monocal.calibrators.contract import (
     CalibratorState,
+    Parameters,
     RowScorer,
     Tags,
+    check_arguments,
     check_both_classes,
     check_features,
     check_partition,
@@ -23,10 +25,10 @@ from monocal.calibrators.contract import (
 )
 from monocal.calibrators.curve import BaseCurve
 from monocal.calibrators.logistic import recent_intercept
-from monocal.calibrators.params import Parameters, check_arguments
 from monocal.calibrators.raw_features import KnownValues, known_ids, learn_values
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, MonocalWarning
+from monocal.core.process import one_blas_thread
 from monocal.core.scores import (
     SCORE_EPSILON,
     Floats,
@@ -39,7 +41,6 @@ from monocal.core.scores import (
     remembered_rate,
     sigmoid,
 )
-from monocal.core.threads import one_blas_thread
 from monocal.ops.numpy_ops import NUMPY
 from monocal.ops.operations import Ops, Values
 

@@ -17,8 +17,7 @@ from typing import Any, final
 from warnings import warn
 
 from monocal.calibrators.base import Calibrator
-from monocal.calibrators.contract import Tags
-from monocal.calibrators.params import check_arguments, parameter_names
+from monocal.calibrators.contract import Tags, check_arguments, parameter_names
 from monocal.core.errors import InvalidInput, MonocalError, MonocalWarning, check_known
 
 AUTO = "auto"

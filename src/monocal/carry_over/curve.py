@@ -13,8 +13,7 @@ from monocal.carry_over.shares import SEARCH, Contributions, Origin, solve_share
 from monocal.carry_over.shrinkage import SMALLEST_SHARE, CarryOver, fit_effects
 from monocal.core.dataset import Dataset
 from monocal.core.scores import Floats
-from monocal.wide.penalties import Penalty
-from monocal.wide.solver import Search
+from monocal.wide.solver import Penalty, Search
 
 N_KNOTS = 12
 FEWEST_KNOTS = 4

@@ -15,8 +15,7 @@ from monocal.core.dataset import Block, Dataset
 from monocal.core.fields import FieldSchema, Ids
 from monocal.core.reduce import Partition
 from monocal.core.scores import Floats, log_losses, sigmoid
-from monocal.wide.penalties import N_ROUNDS, Penalty, solve_with_penalties
-from monocal.wide.solver import Search, WideParameters, loop_for
+from monocal.wide.solver import N_ROUNDS, Penalty, Search, WideParameters, loop_for, solve_with_penalties
 
 PRIOR_STRENGTH = 4.0
 """κ: how many independent, fully informative observations the prior share counts for."""

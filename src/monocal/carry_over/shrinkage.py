@@ -16,8 +16,7 @@ from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName
 from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats
-from monocal.wide.penalties import LARGEST_PENALTY, N_ROUNDS, Penalty, solve_with_penalties
-from monocal.wide.solver import Search, WideParameters
+from monocal.wide.solver import LARGEST_PENALTY, N_ROUNDS, Penalty, Search, WideParameters, solve_with_penalties
 
 Carry = Literal["auto", "none"] | Mapping[Any, float]
 """`auto` learns every field's share, `none` carries all effects in full, a mapping gives the shares of some fields (by

@@ -241,7 +241,7 @@ def methods(name: str | None = None, *, as_json: bool = False) -> None:
 
 def _explain_method(name: str, as_json: bool) -> None:
     from monocal.calibrators import calibrator
-    from monocal.calibrators.params import arguments_of
+    from monocal.calibrators.contract import arguments_of
 
     method = calibrator(name)
     text = cleandoc(type(method).__doc__ or "")

@@ -10,11 +10,23 @@ from typing import Any, cast, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.checks import check_ids, check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
-from monocal.core.fields import FieldSchema, Ids
+from monocal.core.fields import FieldSchema, Ids, check_ids
 from monocal.core.reduce import BLOCK_ROWS, Partition, rows_between
-from monocal.core.scores import Floats, SamplingRate, ScoreSpace, log_loss, log_losses, sampling_shift, to_logits
+from monocal.core.scores import (
+    Floats,
+    SamplingRate,
+    ScoreSpace,
+    check_labels,
+    check_length,
+    check_weights,
+    cut_soft,
+    has_soft,
+    log_loss,
+    log_losses,
+    sampling_shift,
+    to_logits,
+)
 
 Sums = Sequence[Floats | float]
 Rows = NDArray[np.integer[Any]] | NDArray[np.bool_] | slice

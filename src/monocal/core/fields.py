@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.scores import Floats
+from monocal.core.errors import InvalidInput
+from monocal.core.scores import Floats, check_length
 
 Ids = NDArray[np.int32]
 
@@ -26,6 +27,35 @@ OUTER_QUANTILES = 0.01, 0.99
 """Beyond the outer knots everything is constant, so that no outlier stretches the last piece."""
 
 _BLOCK_ROWS = 1 << 16
+
+
+def check_ids(features: Any, n_rows: int) -> Ids:
+    """Returns field ids as an int32 matrix without copying one that already is (memory maps stay on disk)."""
+    # ids of chosen rows stand where an array stands, and are not read here
+    matrix: Any = features if hasattr(features, "dtype") and hasattr(features, "shape") else np.array(features)
+    if matrix.ndim == 1:
+        matrix = matrix[:, None]
+    if matrix.ndim != 2:
+        raise InvalidInput.of(
+            "features", f"an array of shape {matrix.shape}", "a matrix (rows, fields) of ids", "stack fields as columns"
+        )
+    check_length(matrix, n_rows, "features")
+    if matrix.dtype.kind not in "iu":
+        raise InvalidInput.of(
+            "features",
+            f"values of type {matrix.dtype}",
+            "integer ids per field value (0 = unseen)",
+            "use monocal.fit on a table with raw values, or encode them with monocal.vocabulary.Vocabulary",
+        )
+    for start in range(0, n_rows, _BLOCK_ROWS):
+        block = np.asarray(matrix[start : start + _BLOCK_ROWS])
+        if block.size and int(block.min()) < 0:
+            row, field = (int(i) for i in np.argwhere(block < 0)[0])
+            raise InvalidInput.of(
+                "features", f"{block[row, field]} at row {start + row}, field {field}", "ids ≥ 0", "use 0 for unseen"
+            )
+    result: Ids = matrix if matrix.dtype == np.int32 else matrix.astype(np.int32)
+    return result
 
 
 # Numbers as ids

@@ -16,7 +16,7 @@ from monocal.calibrators import CALIBRATORS, Calibrator, calibrator
 from monocal.calibrators.registry import OWN
 from monocal.carry_over.describe import NETWORK_DROPPED, RetainedEffects
 from monocal.core.errors import InvalidInput, MonocalError, UnknownName, check_known
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.evaluation.evaluate import headline_metrics
 from monocal.evaluation.paired import MARGIN, Comparison, Outcome, compare_evaluations
 from monocal.evaluation.result import Evaluation, EvaluationOptions

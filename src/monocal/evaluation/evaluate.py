@@ -8,9 +8,17 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput, check_known
-from monocal.core.scores import Floats, SamplingRate, ScoreSpace, check_score_space, sampling_shift, sigmoid, to_logits
+from monocal.core.scores import (
+    Floats,
+    SamplingRate,
+    ScoreSpace,
+    check_score_space,
+    check_weights,
+    sampling_shift,
+    sigmoid,
+    to_logits,
+)
 from monocal.evaluation.result import Evaluation, EvaluationOptions
 from monocal.metrics import METRICS, AnyMetric, Forecast, metric, values_of
 from monocal.metrics.forecast import check_probabilities

@@ -9,9 +9,17 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.checks import check_labels, check_length, check_weights, cut_soft, has_soft
 from monocal.core.errors import InvalidInput
-from monocal.core.scores import Floats, as_float_column, refuse_rows
+from monocal.core.scores import (
+    Floats,
+    as_float_column,
+    check_labels,
+    check_length,
+    check_weights,
+    cut_soft,
+    has_soft,
+    refuse_rows,
+)
 
 IdColumn = NDArray[np.integer[Any]]
 

@@ -26,9 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from monocal.core.errors import InvalidInput
-from monocal.core.progress import progress
+from monocal.core.process import one_blas_thread, progress
 from monocal.core.scores import Floats
-from monocal.core.threads import one_blas_thread
 from monocal.metrics.base import AnyMetric, Blocks, by_summary
 from monocal.metrics.forecast import Forecast
 from monocal.metrics.order import OrderedCells

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import check_output
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats, ScoreSpace, check_level
 from monocal.models.model import Model
 from monocal.tables.categories import categories_of_text

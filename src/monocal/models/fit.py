@@ -16,9 +16,9 @@ from monocal.calibrators.registry import AUTO
 from monocal.carry_over.shrinkage import carry_by_position
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
+from monocal.core.process import trim_heap
 from monocal.core.reduce import Local, Partition, Reducer
 from monocal.core.scores import Floats
-from monocal.core.threads import trim_heap
 from monocal.models.facts import canary_of, count_values, fit_facts, row_sample, rows_fact
 from monocal.models.model import Model, TaskModel
 from monocal.tables.checks import with_auto_fields

@@ -16,7 +16,7 @@ from monocal.carry_over.describe import RetainedEffects
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, UnknownName, check_known
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats, LogitVariance, RowIntervals, ScoreSpace, check_level, row_intervals
 from monocal.models.facts import Counts
 from monocal.tables.columns import RawRows, numbers

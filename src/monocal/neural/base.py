@@ -26,9 +26,9 @@ from monocal.carry_over.shrinkage import (
 from monocal.core.dataset import Dataset
 from monocal.core.errors import need
 from monocal.core.fields import FieldSchema
+from monocal.core.process import row_workers, threads_for_rows
 from monocal.core.reduce import LOCAL, broadcast, pieces_of
 from monocal.core.scores import Floats, LogitVariance
-from monocal.core.threads import row_workers, threads_for_rows
 from monocal.neural.fitted import (
     CompiledUmc,
     FittedMap,
@@ -45,8 +45,7 @@ from monocal.neural.maps import MapInputs, Parts
 from monocal.neural.options import NeuralArguments
 from monocal.ops.numpy_ops import NumpyOps
 from monocal.ops.operations import Ops, Values
-from monocal.wide.penalties import FIRST_PENALTY, Penalty
-from monocal.wide.solver import Search, WideParameters
+from monocal.wide.solver import FIRST_PENALTY, Penalty, Search, WideParameters
 
 if TYPE_CHECKING:
     from torch import nn

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.threads import release_pages
+from monocal.core.process import release_pages
 
 BLOCK_ROWS = 4_096
 """Rows read in one go: large enough for sequential reading, small enough to mix well."""

@@ -18,12 +18,11 @@ from monocal.core.scores import Floats, LogitVariance
 from monocal.neural.maps import Curve
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import logit_variances, posterior_at_fit, unexplained_at_fit
-from monocal.wide.penalties import FIRST_PENALTY
 from monocal.wide.refresh import centred, refresh_effects, restore
-from monocal.wide.solver import WideParameters
+from monocal.wide.solver import FIRST_PENALTY, WideParameters
 
 if TYPE_CHECKING:
-    from monocal.compiled.rows import FoldedPredictor
+    from monocal.compiled.predict import FoldedPredictor
 
 
 Weights = dict[str, NDArray[Any]]
@@ -101,7 +100,7 @@ class CompiledUmc:
     """
 
     def __init__(self, weights: Weights, predictor: Callable[..., Any] | None = None) -> None:
-        from monocal.compiled.knots import umc_predictor
+        from monocal.compiled.predict import umc_predictor
 
         sizes = sizes_of(weights)
         state = curve_weights(weights)

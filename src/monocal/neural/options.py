@@ -11,8 +11,8 @@ from monocal.carry_over.shrinkage import Carry
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import FieldSchema
-from monocal.core.threads import usable_cores
-from monocal.wide.penalties import Penalty
+from monocal.core.process import usable_cores
+from monocal.wide.solver import Penalty
 
 if TYPE_CHECKING:
     from monocal.neural.losses import Loss

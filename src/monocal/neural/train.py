@@ -16,7 +16,7 @@ from torch.optim.adam import adam
 
 from monocal.core.dataset import Dataset
 from monocal.core.errors import MonocalError
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats
 from monocal.neural.batches import batches_in_order, shuffled_batches
 from monocal.neural.losses import Loss

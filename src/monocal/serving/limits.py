@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from monocal.core.errors import InvalidInput
-from monocal.core.threads import trim_heap
+from monocal.core.process import trim_heap
 from monocal.serving.settings import Settings
 from monocal.serving.telemetry import log_failure
 

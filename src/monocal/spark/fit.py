@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from monocal.calibrators import Calibrator, calibrator
-from monocal.core.checks import check_weights
 from monocal.core.errors import InvalidInput, check_known
 from monocal.core.reduce import Reducer
+from monocal.core.scores import check_weights
 from monocal.models.artefact import load_model, model_files
 from monocal.models.fit import DEFAULT_METHOD, fit_log
 from monocal.models.model import Model

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, MonocalWarning
 from monocal.core.fields import FIRST_ID, NULL_ID, STEPS
+from monocal.core.process import release_pages
 from monocal.core.scores import Floats
-from monocal.core.threads import release_pages
 from monocal.tables.categories import distinct_text
 from monocal.tables.columns import kind_of, numbers_in, numbers_or_nan, one_chunk
 from monocal.tables.roles import AUTO, Roles

@@ -13,9 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from monocal.core.checks import ASK_FOR_SOFT
 from monocal.core.errors import InvalidInput
-from monocal.core.scores import Floats
+from monocal.core.scores import ASK_FOR_SOFT, Floats
 from monocal.tables.texts import Numbers, is_whole_number, null_words, parse_moments, parse_numbers
 
 Moments = NDArray[np.int64]

@@ -10,14 +10,12 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.checks import check_weights, cut_soft, has_soft
 from monocal.core.dataset import ChosenIds, Dataset
 from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress, trim_heap
 from monocal.core.reduce import Partition, Reducer
-from monocal.core.scores import Floats, sampling_shift, sigmoid, to_logits
-from monocal.core.threads import trim_heap
+from monocal.core.scores import Floats, check_weights, cut_soft, has_soft, sampling_shift, sigmoid, to_logits
 from monocal.tables.categories import EncodedColumn, check_categories, coded, coded_numbers, join_coded, whole_numbers
 from monocal.tables.checks import doubts_about_fields, doubts_about_scores, warn_about, warn_about_moving
 from monocal.tables.columns import (

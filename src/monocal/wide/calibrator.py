@@ -19,9 +19,8 @@ from monocal.core.fields import FieldSchema
 from monocal.core.scores import Floats, LogitVariance
 from monocal.ops.operations import Ops, Values
 from monocal.wide.intervals import logit_variances, posterior_at_fit, unexplained_at_fit
-from monocal.wide.penalties import Penalty
 from monocal.wide.refresh import centred, refresh_effects, restore
-from monocal.wide.solver import Search
+from monocal.wide.solver import Penalty, Search
 
 
 @final

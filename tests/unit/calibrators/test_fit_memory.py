@@ -20,7 +20,7 @@ from monocal.tables.vocabulary import FieldVocabulary, Vocabulary
 from monocal.wide.intervals import unexplained_at_fit
 from monocal.wide.solver import Search, WideParameters
 
-SIZES = ["core.reduce.BLOCK_ROWS", "core.dataset.BLOCK_ROWS", "core.fields._BLOCK_ROWS", "core.checks._CHECK_ROWS"]
+SIZES = ["core.reduce.BLOCK_ROWS", "core.dataset.BLOCK_ROWS", "core.fields._BLOCK_ROWS", "core.fields._BLOCK_ROWS"]
 SIZES += ["wide.intervals._BLOCK_ROWS", "wide.intervals.MOST_ROWS", "calibrators.curve._BLOCK_ROWS"]
 SIZES += ["models.facts._MOST_HELD", "models.facts.BLOCK_ROWS"]
 SIZES += ["neural.base.CHUNK_ROWS"]

@@ -5,7 +5,7 @@ import pytest
 
 from monocal.compiled.dense import add_products
 from monocal.compiled.jit import compiled
-from monocal.compiled.rows import dense_wide
+from monocal.compiled.predict import dense_wide
 from monocal.ops.numpy_ops import add_products as one_input_after_the_other
 
 pytest.importorskip("numba")

@@ -7,7 +7,7 @@ import pytest
 
 from monocal.compiled import fold as folding
 from monocal.compiled.fold import Layer, fold
-from monocal.compiled.knots import umc_predictor
+from monocal.compiled.predict import umc_predictor
 
 
 @pytest.mark.parametrize("budget", [1 << 20, 40 * 8 * 4])

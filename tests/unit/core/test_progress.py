@@ -2,7 +2,7 @@
 
 import pytest
 
-from monocal.core.progress import progress
+from monocal.core.process import progress
 
 
 def test_a_silent_bar_accepts_everything(capsys):

@@ -11,7 +11,7 @@ import scipy.linalg  # noqa: F401  loads a library of its own
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from monocal import calibrator
-from monocal.core.threads import one_blas_thread, release_pages, trim_heap
+from monocal.core.process import one_blas_thread, release_pages, trim_heap
 
 
 def _threads():

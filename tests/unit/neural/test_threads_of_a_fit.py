@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import monocal  # noqa: E402
-from monocal.core.threads import allowed_threads  # noqa: E402
+from monocal.core.process import allowed_threads  # noqa: E402
 from monocal.neural import train  # noqa: E402
 
 

@@ -78,7 +78,7 @@ def neural(log):
 
 @pytest.mark.parametrize("scores_are", ["probability", "logit"])
 def test_no_request_has_a_loop_compiled_again(neural, scores_are):
-    folded_knots = pytest.importorskip("monocal.compiled.knots")
+    folded_knots = pytest.importorskip("monocal.compiled.predict")
     engine = Engine(replace(neural["umc"], scores_are=scores_are))
     engine.warm_up()
     n_known = len(folded_knots.score_knot_rows.signatures)

@@ -8,8 +8,7 @@ from monocal.compiled.wide import add_loss_and_gradient as compiled
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
 from monocal.wide import solver as wide_solver
-from monocal.wide.penalties import LARGEST_PENALTY, solve_with_penalties
-from monocal.wide.solver import Search, add_loss_and_gradient, solve_wide
+from monocal.wide.solver import LARGEST_PENALTY, Search, add_loss_and_gradient, solve_wide, solve_with_penalties
 
 
 def drawn(scales, n_rows=40_000, n_values=50, seed=0):

@@ -8,7 +8,7 @@ import pytest
 from monocal.calibrators.logistic import solve_logistic
 from monocal.core.dataset import Dataset
 from monocal.core.fields import FieldSchema
-from monocal.core.threads import threads_for_rows
+from monocal.core.process import threads_for_rows
 from monocal.lab.simulator import simulate_log
 from monocal.wide import solver
 from monocal.wide.solver import Search, WideParameters, recentred, solve_wide

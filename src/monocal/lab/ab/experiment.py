@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.calibrators import Calibrator, calibrator
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats
 from monocal.lab.ab.experiment_plan import AbPlan, Arm
 from monocal.lab.ab.search_traffic import SearchStage

@@ -19,8 +19,7 @@ from monocal.compiled.fold import (
     layers_of,
 )
 from monocal.compiled.jit import LANES, Matrix, Vector, compiled
-from monocal.compiled.knots import bounded_scale
-from monocal.compiled.rows import BLOCK, FoldedPredictor, Net, mixed, on_line, run_layers, sum_fields
+from monocal.compiled.predict import BLOCK, FoldedPredictor, Net, bounded_scale, mixed, on_line, run_layers, sum_fields
 from monocal.lab.exact_concat.integral import pack_integrand
 from monocal.lab.exact_concat.kernel import integrate_row
 from monocal.lab.exact_concat.walk import CAP, N_IDS, N_SCRATCH

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from monocal.core.checks import check_ids, check_length
 from monocal.core.errors import InvalidInput, check_known
-from monocal.core.fields import Ids
+from monocal.core.fields import Ids, check_ids
 from monocal.core.files import local_path
 from monocal.core.folder import fingerprint
+from monocal.core.scores import check_length
 from monocal.lab.prepare.splits import DEFAULT_SHARES, RowRange, split_by_share
 from monocal.neural.batches import batches_in_order
 from monocal.tables.encoded import VOCABULARY, LogManifest, table_of_arrays, write_arrays

@@ -13,7 +13,7 @@ import numpy as np
 from monocal.core.errors import UnknownName
 from monocal.core.fields import Ids
 from monocal.core.folder import fingerprint
-from monocal.core.threads import release_pages
+from monocal.core.process import release_pages
 from monocal.lab.prepare.encoded_log import ARRAYS, EncodedLog, Histories, Numbers
 
 _WINDOW_ROWS = 1 << 18

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from monocal.core.checks import LARGEST_WEIGHT
-from monocal.core.progress import progress
+from monocal.core.process import progress
+from monocal.core.scores import LARGEST_WEIGHT
 from monocal.lab.prepare.encoded_log import MISSING_LABEL
 from monocal.lab.prepare.source import SourceStream, drop_malformed, table_rows
 from monocal.tables.categories import distinct_text

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.lab.prepare.histories import user_numbers, write_histories
 from monocal.lab.prepare.reading import LogReader, number_types
 from monocal.lab.prepare.splits import Moment, RowRange, as_integer_moment, split_by_share

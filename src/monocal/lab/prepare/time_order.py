@@ -11,8 +11,7 @@ from typing import IO, Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.progress import Progress
-from monocal.core.threads import release_pages
+from monocal.core.process import Progress, release_pages
 from monocal.tables.encoded import map_array
 
 

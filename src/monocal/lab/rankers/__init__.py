@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from monocal.calibrators.params import check_arguments
+from monocal.calibrators.contract import check_arguments
 from monocal.core.errors import check_known
 from monocal.lab.rankers.base import Ranker, load_ranker
 from monocal.lab.rankers.deepfm import DeepFM, MultiTaskDeepFM

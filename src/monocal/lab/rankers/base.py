@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from sklearn.base import BaseEstimator
 
-from monocal.calibrators.params import check_arguments
+from monocal.calibrators.contract import check_arguments
 from monocal.core.errors import ArtefactError, InvalidInput, check_known
 from monocal.core.folder import FolderFormat, fingerprint, write_arrays
 from monocal.core.scores import Floats, sampling_shift

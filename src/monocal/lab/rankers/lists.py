@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, UnknownName
-from monocal.core.threads import release_pages
+from monocal.core.process import release_pages
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.neural.batches import WINDOW_ROWS
 

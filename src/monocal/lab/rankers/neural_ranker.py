@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress, release_pages
 from monocal.core.scores import Floats
-from monocal.core.threads import release_pages
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker
 

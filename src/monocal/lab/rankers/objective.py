@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.lab.prepare.encoded_log import MISSING_LABEL, EncodedLog
 from monocal.lab.rankers.lazy_table import LazyAdam
 from monocal.lab.rankers.lists import Lists, batches_of, order_by_list

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from monocal.core.errors import InvalidInput, check_known
 from monocal.core.fields import Ids
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats, logit, sigmoid, to_logits
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.rankers.base import Ranker, chosen_tasks

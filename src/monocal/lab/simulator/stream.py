@@ -7,7 +7,7 @@ from pathlib import Path
 
 from monocal.core.errors import InvalidInput
 from monocal.core.files import atomic_file, output_file
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.lab.simulator.distortions import Distortion
 from monocal.lab.simulator.log import SimulatedLog, check_n_rows, concatenate, simulate_block
 from monocal.lab.simulator.outcomes import check_tasks

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.lab.studies.cells import Cell, cell_of, cell_to_json, finish
 from monocal.lab.studies.prepared_logs import DataMissing, prepare
 from monocal.lab.studies.study import Study

@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats
 from monocal.evaluation.evaluate import evaluate
 from monocal.evaluation.paired import compare_evaluations

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from monocal.calibrators import calibrator
 from monocal.core.errors import InvalidInput
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats
 from monocal.lab.prepare.encoded_log import EncodedLog
 from monocal.lab.prepare.encoder import encode_log

@@ -14,7 +14,7 @@ import numpy as np
 from monocal.calibrators import Calibrator, calibrator
 from monocal.core.dataset import Dataset
 from monocal.core.errors import InvalidInput, check_known
-from monocal.core.progress import progress
+from monocal.core.process import progress
 from monocal.core.scores import Floats, log_losses, logit
 from monocal.lab.simulator import find_world, simulate_log
 from monocal.lab.studies.study import built, check_keys, check_named
