@@ -108,16 +108,12 @@ def test_numbers_have_intervals_and_a_null_that_was_never_seen_the_widest(method
     assert (of_nulls > width).all()
 
 
-def test_most_true_probabilities_lie_inside():
+def test_most_true_probabilities_lie_inside_and_a_curve_of_the_score_costs_no_coverage():
     """Of the simulator's own world; the committed table says where it is off."""
-    for inside, level in zip(known_of("default", 0, base="slope"), (0.9, 0.5), strict=True):
-        assert level - 0.1 < inside.mean() < level + 0.08
-
-
-def test_a_curve_of_the_score_costs_no_coverage():
-    """Forecasts that a curve brings nearer to the truth lie inside no less often than before."""
     with_line, with_curve = (known_of("default", 0, base=base) for base in ("slope", "auto"))
-    for line, curve in zip(with_line, with_curve, strict=True):
+    for level, line, curve in zip((0.9, 0.5), with_line, with_curve, strict=True):
+        assert level - 0.1 < line.mean() < level + 0.08
+        # forecasts that a curve brings nearer to the truth lie inside no less often than before
         assert line.mean() - 0.01 < curve.mean() < line.mean() + 0.05
 
 

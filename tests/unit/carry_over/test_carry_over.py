@@ -50,13 +50,6 @@ def test_the_share_of_a_mixed_effect_is_the_persistent_share_of_its_variance(see
     assert found.shares[0] == pytest.approx(expected, abs=3.0 * found.errors[0])
 
 
-def test_everything_persistent_goes_to_one_and_everything_transient_to_zero():
-    lasting, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", persistent=0.2)])
-    passing, _ = drawn([Lasting("a", transient=0.8), Lasting("b", transient=0.5)], size=500)
-    assert learn_carry_over(lasting).shares.min() > 0.9
-    assert learn_carry_over(passing).shares.max() < 0.15
-
-
 def test_a_wandering_level_is_not_blamed_on_fields():
     rows, _ = drawn([Lasting("a", persistent=0.4), Lasting("b", persistent=0.3)], level_walk=0.3)
     assert learn_carry_over(rows).shares.min() > 0.9
@@ -158,18 +151,6 @@ def test_a_few_rows_are_enough_for_a_defined_answer():
     one = calibrator("wide_logistic", carry="auto").fit([0.1, 0.4], [0, 1], features=[[1], [2]])
     assert np.isfinite(one.predict([0.2], features=[[3]])).all()
     assert one.carry_["share"].tolist() == [1.0]
-
-
-def test_shares_survive_saving():
-    _, log = drawn([Lasting("a", persistent=0.4), Lasting("b", transient=0.8)], n_rows=20_000)
-    one = calibrator("wide_logistic", l2="auto", carry="auto", recent_share=0.2)
-    one.fit(log.scores, log.labels, features=log.features, times=log.times)
-    again = calibrator("wide_logistic", l2="auto", carry="auto", recent_share=0.2).restore(one.state())
-    np.testing.assert_array_equal(
-        one.predict(log.scores, features=log.features), again.predict(log.scores, features=log.features)
-    )
-    assert again.carry_["share"].tolist() == one.carry_["share"].tolist()
-    assert again.carry_["n_values"].tolist() == [150, 150]
 
 
 def test_a_field_confounded_with_time_stands_aside_while_the_slope_is_set():

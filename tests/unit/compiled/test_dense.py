@@ -47,9 +47,6 @@ def test_inputs_that_are_no_numbers_reach_the_outputs():
     assert np.isinf(out[1]).all()
 
 
-pytest.importorskip("numba")
-
-
 @compiled(freedom=frozenset({"contract"}))
 def by_hand(work, n_rows, n_in, weights, n_out, expected):
     for row in range(n_rows):

@@ -24,13 +24,16 @@ def learned(method, **arguments):
     return model, learned_curves(model.task().calibrator, model.vocabulary, rows.logits("click"), contexts)
 
 
-def test_the_extremes_are_extreme():
-    _, found = learned("wide_logistic")
+def test_the_extremes_are_extreme_and_the_values_that_set_them_apart_are_named():
+    model, found = learned("wide_logistic")
     shifts = {curve.name: curve.shift for curve in found.curves}
     assert shifts["raised most"] == max(shifts.values())
     assert shifts["lowered most"] == min(shifts.values())
     assert shifts["lowered most"] < shifts["typical"] < shifts["raised most"]
     assert "only unseen values" in shifts
+    raised = next(curve for curve in found.curves if curve.name == "raised most")
+    assert 1 <= len(raised.values) <= 2
+    assert {field for field, _ in raised.values} <= set(model.field_names)
 
 
 def test_a_feature_blind_method_has_one_curve():
@@ -55,13 +58,6 @@ def test_the_sweep_finds_a_fall_and_says_where():
     found = sweep_monotone(wavy, None)
     assert not found.holds
     assert "the prediction falls" in found.fall
-
-
-def test_the_values_that_set_a_row_apart_are_named():
-    model, found = learned("wide_logistic")
-    raised = next(curve for curve in found.curves if curve.name == "raised most")
-    assert 1 <= len(raised.values) <= 2
-    assert {field for field, _ in raised.values} <= set(model.field_names)
 
 
 def test_curves_are_those_of_the_model():
