@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Self, final
 
 import numpy as np
@@ -48,12 +49,21 @@ GUARD_SHARE = 0.2
 """The most recent share of rows on which `guard=True` judges the fit."""
 
 
-class Calibrator(Parameters, ABC):
+@dataclass(kw_only=True, eq=False, repr=False)
+class CommonArguments(Parameters):
+    """What every method takes, see `Calibrator`; a method adds its own as a keyword-only dataclass."""
+
+    recent_share: float = 0.0
+    guard: bool = False
+
+
+class Calibrator(CommonArguments, ABC):
     r"""Turns `(score, features)` into a probability.
 
-    A subclass writes `__init__` (which only stores), `_fit`, `_map`, `name` and `class_tags`; everything else is here:
-    validation, score spaces, sampling correction, time order, the guard and the recent-intercept refit, prediction,
-    the scorer of a service and the ONNX graph, which all run the one `_map`.
+    A subclass is a keyword-only dataclass, whose fields are its arguments (or has an `__init__` that only stores them),
+    and writes `_fit`, `_map`, `name` and `class_tags`; everything else is here: validation, score spaces, sampling
+    correction, time order, the guard and the recent-intercept refit, prediction, the scorer of a service and the ONNX
+    graph, which all run the one `_map`.
 
     Arguments:
         recent_share: If positive, one scalar shift c is fitted after everything else on this share of the most
@@ -74,10 +84,6 @@ class Calibrator(Parameters, ABC):
     """The raw values of each field that a fit saw; None if it was given ids."""
     _embeddings: Sequence[NDArray[np.float32]] | None = None
     """A ranker's frozen tables, for methods that have a use for them."""
-
-    def __init__(self, *, recent_share: float = 0.0, guard: bool = False) -> None:
-        self.recent_share = recent_share
-        self.guard = guard
 
     @property
     def tags(self) -> Tags:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, final
 
 import numpy as np
@@ -43,6 +44,7 @@ def bin_of(logits: Floats, edges: Floats) -> NDArray[np.int64]:
     return np.digitize(logits, logit(edges[1:-1]), right=True)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BinnedCalibrator(Calibrator):
     """A method that starts from bins of the score.
 
@@ -51,17 +53,8 @@ class BinnedCalibrator(Calibrator):
         binning: `"width"` for equally wide bins, `"mass"` for equally filled ones.
     """
 
-    def __init__(
-        self,
-        *,
-        n_bins: int = 10,
-        binning: Binning = "width",
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.n_bins = n_bins
-        self.binning = binning
+    n_bins: int = 10
+    binning: Binning = "width"
 
 
 @final

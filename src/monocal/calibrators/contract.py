@@ -353,6 +353,8 @@ class Argument(NamedTuple):
 def arguments_of(kind: type[Any]) -> list[Argument]:
     """Returns every constructor argument, its meaning from the docstrings of the class and of those it derives from.
 
+    The class's own come first, then those of its bases.
+
     Example:
         >>> from monocal.calibrators.binned import Histogram
         >>> found = {argument.name: argument for argument in arguments_of(Histogram)}
@@ -362,9 +364,11 @@ def arguments_of(kind: type[Any]) -> list[Argument]:
     found = [entry for base in reversed(kind.__mro__) for entry in _documented(base).items()]
     meanings = {name: text for name, text in found if not text.startswith("See `")}
     hints = _hints(kind)
+    defaults = {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+    generality = {name: at for at, base in enumerate(kind.__mro__) for name in inspect.get_annotations(base)}
     return [
-        Argument(name, parameter.default, meanings.get(name, ""), Possible.of(hints.get(name)).in_words(name))
-        for name, parameter in inspect.signature(kind).parameters.items()
+        Argument(name, defaults[name], meanings.get(name, ""), Possible.of(hints.get(name)).in_words(name))
+        for name in sorted(defaults, key=lambda name: generality.get(name, 0))
     ]
 
 

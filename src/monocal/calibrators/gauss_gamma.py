@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -19,6 +20,7 @@ _LOWEST, _HIGHEST = -13.0, 13.0
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class Gauss(LogitCalibrator):
     r"""Fits a parabola in the logit that rises over a stated range.
 
@@ -43,9 +45,7 @@ class Gauss(LogitCalibrator):
     name = "gauss"
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
-    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.l2 = l2
+    l2: float = 0.0
 
     def _fit(self, data: Dataset) -> None:
         def design(block: Block) -> Floats:
@@ -87,6 +87,7 @@ _SMALLEST, _LARGEST = 1e-4, 26.0
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class Gamma(LogitCalibrator):
     r"""Fits a logarithm and a line in the shifted logit.
 
@@ -110,9 +111,7 @@ class Gamma(LogitCalibrator):
     name = "gamma"
     class_tags = Tags(monotone="weak", keeps_mean=True)
 
-    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.l2 = l2
+    l2: float = 0.0
 
     def _fit(self, data: Dataset) -> None:
         rows = np.array([[1.0 / _SMALLEST, 1.0, 0.0], [1.0 / _LARGEST, 1.0, 0.0]])

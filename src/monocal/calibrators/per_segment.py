@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -22,6 +22,7 @@ MAX_SEGMENTS_OF_A_GRAPH = 256
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class PerSegment(Calibrator):
     r"""Fits any calibrator once globally and once per value of one field, and blends the two.
 
@@ -51,23 +52,11 @@ class PerSegment(Calibrator):
     name = "per_segment"
     class_tags = Tags(monotone="strict", features="required")
 
-    def __init__(
-        self,
-        *,
-        method: str = "platt",
-        options: dict[str, Any] | None = None,
-        field: int = 0,
-        shrinkage: float = 50.0,
-        min_events: int = 20,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.method = method
-        self.options = options
-        self.field = field
-        self.shrinkage = shrinkage
-        self.min_events = min_events
+    method: str = "platt"
+    options: dict[str, Any] | None = None
+    field: int = 0
+    shrinkage: float = 50.0
+    min_events: int = 20
 
     @property
     def tags(self) -> Tags:

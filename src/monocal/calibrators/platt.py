@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -41,6 +42,7 @@ class Uncalibrated(LogitCalibrator):
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class Platt(LogitCalibrator):
     r"""Rescales logits by one slope and one intercept.
 
@@ -67,9 +69,7 @@ class Platt(LogitCalibrator):
     name = "platt"
     class_tags = Tags(monotone="strict", keeps_mean=True)
 
-    def __init__(self, *, l2: float = 0.0, recent_share: float = 0.0, guard: bool = False) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.l2 = l2
+    l2: float = 0.0
 
     def _fit(self, data: Dataset) -> None:
         rows = data.without_fields()

@@ -154,7 +154,6 @@ class NeuralArguments(LogitCalibrator):
         level_share: Share of the level that the most recent rows ask for (see `recent_share`) that is kept. `auto`
             keeps half of it with `carry`, because levels of weeks often go as they came, and all of it without, or
             where `recent_share` is given.
-        guard: See `Calibrator`.
     """
 
     default_epochs: ClassVar[int] = PRESETS["monocal"].n_epochs
@@ -183,7 +182,6 @@ class NeuralArguments(LogitCalibrator):
     show_progress: bool | None = None
     recent_share: float | None = None  # type: ignore[assignment]  # None asks the preset
     level_share: float | Literal["auto"] = "auto"
-    guard: bool = False
 
     # What they mean for a fit
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +24,7 @@ from monocal.wide.solver import Penalty, Search
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class WideLogistic(LogitCalibrator):
     r"""Adds one shift per field value to the rescaled logit.
 
@@ -63,23 +64,11 @@ class WideLogistic(LogitCalibrator):
     uses_numbers = True
     class_tags = Tags(monotone="strict", features="optional", keeps_mean=True)
 
-    def __init__(
-        self,
-        *,
-        l2: Penalty = 10.0,
-        carry: Carry = "none",
-        base: Base = "auto",
-        tolerance: float = 1e-9,
-        max_iterations: int = 200,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.l2 = l2
-        self.carry = carry
-        self.base = base
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
+    l2: Penalty = 10.0
+    carry: Carry = "none"
+    base: Base = "auto"
+    tolerance: float = 1e-9
+    max_iterations: int = 200
 
     def _fit(self, data: Dataset) -> None:
         check_carry(self.carry, len(data.fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, final, get_args
 
 import numpy as np
@@ -31,6 +31,7 @@ _LARGEST_MULTIPLIER, _GRID = 4.0, 17
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConfCalib(Calibrator):
     r"""Multiplies the score by how far each field value's rate deviates from its mean prediction, shrunk by confidence.
 
@@ -71,19 +72,9 @@ class ConfCalib(Calibrator):
     name = "confcalib"
     class_tags = Tags(monotone="weak", features="required", reconstruction=True)
 
-    def __init__(
-        self,
-        *,
-        fusion: Fusion = "geometric",
-        cap: float = 1.96,
-        field_weights: Literal["frce"] | Sequence[float] = "frce",
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.fusion = fusion
-        self.cap = cap
-        self.field_weights = field_weights
+    fusion: Fusion = "geometric"
+    cap: float = 1.96
+    field_weights: Literal["frce"] | Sequence[float] = "frce"
 
     @property
     def tags(self) -> Tags:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -23,6 +24,7 @@ _PATIENCE = 2
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class Mbct(Calibrator):
     r"""Multiplies the score by a ratio that depends on the leaf of a tree over fields and score, tree after tree.
 
@@ -62,27 +64,13 @@ class Mbct(Calibrator):
     name = "mbct"
     class_tags = Tags(monotone="none", features="optional", reconstruction=True)
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 20,
-        max_depth: int = 5,
-        min_rows: int = 1000,
-        min_positives: float = 30.0,
-        kappa: float = 1.0,
-        score_bins: int = 100,
-        held_out_share: float = 0.2,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.n_trees = n_trees
-        self.max_depth = max_depth
-        self.min_rows = min_rows
-        self.min_positives = min_positives
-        self.kappa = kappa
-        self.score_bins = score_bins
-        self.held_out_share = held_out_share
+    n_trees: int = 20
+    max_depth: int = 5
+    min_rows: int = 1000
+    min_positives: float = 30.0
+    kappa: float = 1.0
+    score_bins: int = 100
+    held_out_share: float = 0.2
 
     def _fit(self, data: Dataset) -> None:
         for name in ("n_trees", "max_depth", "min_rows", "score_bins"):

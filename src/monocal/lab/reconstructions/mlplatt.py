@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -20,6 +21,7 @@ from monocal.ops.operations import Ops, Values
 
 
 @final
+@dataclass(kw_only=True, eq=False, repr=False)
 class MLPlatt(LogitCalibrator):
     r"""Rescales logits by a slope and an intercept that depend on the list, so that order inside every list is kept.
 
@@ -60,21 +62,10 @@ class MLPlatt(LogitCalibrator):
     name = "mlplatt"
     class_tags = Tags(monotone="strict", features="optional", keeps_mean=True, reconstruction=True)
 
-    def __init__(
-        self,
-        *,
-        query_side_fields: Sequence[int] | None = None,
-        l2: float = 10.0,
-        tolerance: float = 1e-11,
-        max_iterations: int = 500,
-        recent_share: float = 0.0,
-        guard: bool = False,
-    ) -> None:
-        super().__init__(recent_share=recent_share, guard=guard)
-        self.query_side_fields = query_side_fields
-        self.l2 = l2
-        self.tolerance = tolerance
-        self.max_iterations = max_iterations
+    query_side_fields: Sequence[int] | None = None
+    l2: float = 10.0
+    tolerance: float = 1e-11
+    max_iterations: int = 500
 
     def _fit(self, data: Dataset) -> None:
         if not self.l2 >= 0.0:
