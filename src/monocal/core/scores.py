@@ -358,7 +358,7 @@ class LogitVariance(NamedTuple):
 class RowIntervals(NamedTuple):
     """Probabilities with an interval each; `lower <= probabilities <= upper` in every row.
 
-    Of simulated truths .81 to .98 lie inside intervals of 0.9, fewest where errors depend on several columns together.
+    Of simulated truths .80 to .99 lie inside intervals of 0.9, fewest where errors depend on several columns together.
 
     Attributes:
         probabilities: The forecast, the same bits as without an interval.

@@ -218,8 +218,8 @@ class Model(Tabular):
             task: Which task; None means all.
             interval: How often the true probability is meant to lie between two ends, such as 0.9: `RowIntervals` take
                 the place of an array then, with the same `probabilities`, and `lower` and `upper`. Against simulated
-                truth intervals of 0.9 hold .81 to .98 of it, least where errors depend on three or more columns
-                together (.81 to .91): see the guide on row intervals before bidding by the lower end.
+                truth intervals of 0.9 hold .80 to .99 of it, least where errors depend on three or more columns
+                together (.80 to .91): see the guide on row intervals before bidding by the lower end.
 
         Example:
             >>> import monocal
