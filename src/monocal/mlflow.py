@@ -26,7 +26,7 @@ FLAVOUR = "monocal"
 def log_model(model: Model, name: str = "calibrator", **options: Any) -> Any:
     """Logs a fitted model into the current MLflow run and returns MLflow's `ModelInfo`.
 
-    Its signature names the columns that a row must have and the probabilities that come back. A categorical field may
+    Its signature names the columns that a row must have and the probabilities that it returns. A categorical field may
     be text or a whole number, so its type is "any", and a value may be missing.
 
     Arguments:

@@ -28,7 +28,7 @@ _UNUSABLE = {
 
 
 class Engine(NamedTuple):
-    """What a verb was told about where to work.
+    """Where a verb works: here, on Spark or in a process group.
 
     Attributes:
         name: local, spark or torchrun.

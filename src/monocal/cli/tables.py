@@ -105,7 +105,7 @@ def print_comparison(found: MethodComparison) -> None:
         rows.append([method, *cells, "–" if result.evaluation is None else f"{result.cpu_seconds:.1f}"])
     notes = [
         f"change: of {head[0]} against the score as it is. floor: of a perfect forecast.",
-        *([f"≈: not told from {found.best.method} by these rows, or below {percent(found.margin)}."] if tied else []),
+        *([f"≈: a tie with {found.best.method} on these rows, or below {percent(found.margin)}."] if tied else []),
         *([found.too_few] if found.too_few else []),
         *(f"{result.method}: {to_message(result.problem)}" for result in found.results if result.problem),
         *(f"{result.method}: {result.remark}" for result in found.results if result.remark),

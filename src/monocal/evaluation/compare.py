@@ -280,8 +280,8 @@ def judge_candidates(
             bar.note(method.name)
             results.append(_run(method, rows, shown, options))
             bar.advance(1)
-    told = (*said, rows.holdout.explanation)
-    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, told, margin)
+    remarks = (*said, rows.holdout.explanation)
+    return MethodComparison(metric, _ranked(results, metric, margin), rows.holdout, remarks, margin)
 
 
 def chosen_methods(

@@ -69,7 +69,7 @@ class Headline:
 
 
 def headline(metrics: Evaluation, fields: Sequence[FieldResult], *, failed: bool = False) -> Headline:
-    """Collects the few numbers that come first from the other findings; nothing is good news that failed a check."""
+    """Collects the few numbers that come first from the other findings; what failed a check is not shown as good."""
     level = UNEVEN_LEVEL / max(len(fields), 1)
     sides = {side: [field.errors[side] for field in fields] for side in metrics.stages}
     worst: dict[str, WorstValue | None] = {}
@@ -146,8 +146,8 @@ def verdict(task: TaskReport) -> str:
     if found == "worse":
         return f"Calibration did harm: log-loss rose by {change}."
     if task.failing:
-        told = {"better": "fell by", "tie": "moved by"}[found]
-        return f"Not fit for use: {'; '.join(check.text for check in task.failing)}. Log-loss {told} {change}."
+        change_word = {"better": "fell by", "tie": "moved by"}[found]
+        return f"Not fit for use: {'; '.join(check.text for check in task.failing)}. Log-loss {change_word} {change}."
     low, high = metrics.interval("pcoc")
     left = f" Overall it still {bias_in_words(metrics.value('pcoc'))}." if low > 1.0 or high < 1.0 else ""
     if found == "better":
