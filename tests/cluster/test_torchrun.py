@@ -10,8 +10,7 @@ from monocal.calibrators import calibrator
 from monocal.core.process_group import leave
 from monocal.core.reduce import DEALT_ROWS
 from monocal.lab.simulator import simulate_log
-from monocal.models.fit import fit_log
-from monocal.tables.encoded import open_encoded
+from monocal.models.fit import fit_log, rows_to_fit
 from monocal.tables.roles import Roles
 
 ROLES = Roles(score="pctr", label="click", fields=["site_id", "device"], time="timestamp")
@@ -30,7 +29,7 @@ def test_two_processes_save_the_model_of_one(launched, prepared, tmp_path):
     ended = launched(FIT, prepared, *options, "--out", tmp_path / "model").ended()
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr.count("saved the model") == 1
-    alone = fit_log(open_encoded(prepared).part("calibration"), calibrator("umc", **settings), n_shards=4)
+    alone = fit_log(rows_to_fit(prepared, {}), calibrator("umc", **settings), n_shards=4)
     assert_same_bits(tmp_path / "model", alone)
 
 
@@ -45,8 +44,8 @@ def assert_same_bits(place, model):
 
 def test_a_process_without_rows_takes_part(launched, tmp_path, save_with_parts):
     """Rows are dealt in blocks of 4,096: of 3,000 the second process has none."""
-    table = simulate_log(15_000, seed=8).table()
-    part = save_with_parts(table, ROLES, tmp_path / "log").part("calibration")
+    save_with_parts(simulate_log(10_000, seed=8).table(), ROLES, tmp_path / "log")
+    part = rows_to_fit(tmp_path / "log", {})
     assert part.n_rows < DEALT_ROWS
     options = ["--method", "wide_logistic", "--set", "recent_share=0.2", "--engine", "torchrun"]
     ended = launched(FIT, tmp_path / "log", *options, "--out", tmp_path / "model").ended()
@@ -92,7 +91,7 @@ def test_a_restarted_fit_ends_with_the_same_bits(launched, prepared, tmp_path):
     """One of two processes is killed on the way; the launcher starts both again."""
     ended = killed_fit(launched, prepared, tmp_path, 1).ended()
     assert ended.returncode == 0, ended.stderr
-    alone = fit_log(open_encoded(prepared).part("calibration"), calibrator("wide_logistic", **SETTINGS), n_shards=2)
+    alone = fit_log(rows_to_fit(prepared, {}), calibrator("wide_logistic", **SETTINGS), n_shards=2)
     assert_same_bits(tmp_path / "model", alone)
 
 
