@@ -1,10 +1,11 @@
 """The spread of what a fit misses stays a number where answers or scores are extreme."""
 
 import numpy as np
+import pytest
 
 from monocal.core.dataset import Dataset
 from monocal.core.scores import sigmoid
-from monocal.wide.intervals import MOST_VARIANCE, variance_components
+from monocal.wide.intervals import MOST_VARIANCE, posterior_at_fit, variance_components
 
 
 def spread(logits, scores, labels):
@@ -38,3 +39,14 @@ def test_forecasts_that_are_looked_at_together_miss_what_each_misses_alone():
     alone = [variance_components([logits], rows, leverages)[0] for logits in forecasts]
     assert together == alone
     assert together[0] != together[1]
+
+
+def test_level_and_slope_are_known_as_a_regression_of_the_score_alone_knows_them():
+    z = np.random.default_rng(5).normal(-2.0, 1.0, 500)
+    logits = 0.8 * z - 0.3
+    p = sigmoid(logits)
+    design = np.column_stack([np.ones_like(z), z])
+    fisher = design.T @ (design * (p * (1.0 - p))[:, None])
+    level, slope = posterior_at_fit(logits, Dataset(z), np.zeros(0))["single"]
+    assert level == pytest.approx(fisher[0, 0], rel=1e-12)
+    assert slope == pytest.approx(1.0 / np.linalg.inv(fisher)[1, 1], rel=1e-9)
