@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
+from importlib.util import find_spec
 from threading import Lock
 from typing import Any, final
 
@@ -187,22 +188,32 @@ class Progress:
             self._bars.update(self._task, note=text)
 
 
+def _is_watched() -> bool:
+    """Whether somebody sees a bar: at a terminal, or in a notebook that can draw one."""
+    if sys.stderr.isatty():
+        return True
+    notebook = sys.modules.get("IPython")  # there only where it runs already
+    shell = None if notebook is None else notebook.get_ipython()
+    return type(shell).__name__ == "ZMQInteractiveShell" and find_spec("ipywidgets") is not None
+
+
 @contextmanager
 def progress(label: str, total: int | None, unit: str = "rows", show: bool | None = None) -> Iterator[Progress]:
-    """Yields a bar with the time left on standard error; a silent one when that is not a terminal.
+    """Yields a bar with the time left on standard error; a silent one when that is no terminal and no notebook.
 
     Arguments:
         label: What is being done, a few words.
         total: How many units there are, or None if unknown.
         unit: What is counted.
-        show: True or False to decide; None asks whether standard error is a terminal.
+        show: True or False to decide; None asks whether standard error is a terminal, or this a notebook with
+            `ipywidgets`.
 
     Example:
         >>> with progress("counting", 3, show=False) as bar:
         ...     bar.advance(3)
     """
     global _display
-    if show is False or (show is None and not sys.stderr.isatty()):
+    if show is False or (show is None and not _is_watched()):
         yield Progress()
         return
     if _display is not None:

@@ -1,7 +1,11 @@
 """Bars on standard error."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
+from monocal.core import process
 from monocal.core.process import progress
 
 
@@ -37,3 +41,11 @@ def test_an_error_inside_ends_the_display(capsys, monkeypatch):
     shown = capsys.readouterr().err
     assert "next" in shown
     assert "outer" not in shown
+
+
+@pytest.mark.parametrize("shell", ["ZMQInteractiveShell", "TerminalInteractiveShell"])
+def test_a_bar_is_shown_in_a_notebook_that_can_draw_one(monkeypatch, shell):
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=type(shell, (), {})))
+    for installed in (True, False):
+        monkeypatch.setattr(process, "find_spec", lambda name, found=installed: found or None)
+        assert process._is_watched() == (shell == "ZMQInteractiveShell" and installed)
