@@ -243,6 +243,15 @@ def test_finite_for_extreme_logits_and_in_the_dtype_of_the_input(name):
         assert torch.isfinite(result).all()
 
 
+@EVERY
+def test_building_is_deterministic_and_leaves_the_global_generator_alone(name):
+    before = torch.random.get_rng_state()
+    first, second = made(name)[0], made(name)[0]
+    assert torch.equal(before, torch.random.get_rng_state())
+    for (key, weight), (_, other) in zip(first.state_dict().items(), second.state_dict().items(), strict=True):
+        assert torch.equal(weight, other), key
+
+
 @pytest.mark.parametrize(
     ("parts", "curve", "limit", "tolerance"),
     [

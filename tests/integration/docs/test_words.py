@@ -24,3 +24,8 @@ def test_no_page_has_more_than_700_words():
 
 def test_the_site_has_at_most_20000_words():
     assert sum(map(words, PAGES)) <= 20_000
+
+
+def test_the_changelog_of_a_version_has_at_most_1000_words():
+    newest = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2].partition("\n## ")[0]
+    assert len(newest.split()) <= 1_000

@@ -18,6 +18,12 @@ def test_isotonic_is_constant_outside_its_fitted_range():
     assert outside.tolist() == [inside[0]] * 4 + [inside[1]] * 3
 
 
+@pytest.mark.parametrize("score", [0.0, 0.1, 0.3, 0.5, 0.9, 1.0])
+def test_isotonic_stays_between_the_rates_it_saw(score):
+    p = Isotonic().fit(SCORES, LABELS).predict([score])[0]
+    assert 1 / 3 - 1e-12 <= p <= 2 / 3 + 1e-12
+
+
 @pytest.mark.parametrize("binning", ["width", "mass"])
 def test_one_bin_is_the_mean_rate(binning):
     found = calibrator("histogram", n_bins=1, binning=binning).fit(SCORES, LABELS).predict([0.1, 0.4, 0.9])

@@ -59,6 +59,22 @@ def test_compiled_loss_equals_numpy():
     np.testing.assert_allclose(by_numba, by_numpy, rtol=1e-9, atol=1e-9)
 
 
+def test_gradient_is_the_slope_of_the_loss():
+    data, _ = drawn((0.5, 0.5), n_rows=500, n_values=5)
+    offsets, columns = data.fields.offsets, np.arange(2)
+    theta = np.random.default_rng(2).normal(size=int(offsets[-1]) + 2)
+    gradient = np.zeros_like(theta)
+    rows = data.z + np.linspace(-2, 2, 500), data.labels, data.weights, data.ids, columns
+    add_loss_and_gradient(*rows, offsets, theta, gradient)
+    for place in (1, 7, theta.size - 2, theta.size - 1):
+        step = np.zeros_like(theta)
+        step[place] = 1e-5
+        up, down = (
+            add_loss_and_gradient(*rows, offsets, theta + sign * step, np.zeros_like(theta)) for sign in (1, -1)
+        )
+        assert gradient[place] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
+
+
 def test_the_solution_does_not_depend_on_the_loop(monkeypatch):
     rows, _ = drawn((0.6, 0.2), n_rows=20_000)
     answers = []
