@@ -64,6 +64,17 @@ def test_untrained_start_is_a_candidate():
     assert_same(before, weights_of(network))
 
 
+def test_weight_k_is_the_row_k_times_in_every_step():
+    """With all rows in one batch the gradients, and hence the results, agree."""
+    times = np.random.default_rng(5).integers(1, 4, 300).astype(np.float64)
+    rows = rows_of(300, weights=times)
+    repeated = Dataset(rows.z, rows.labels, ids=rows.ids).take(np.repeat(np.arange(300), times.astype(int)))
+    networks = [network_of(), network_of()]
+    for network, columns in zip(networks, (rows, repeated), strict=True):
+        trained(network, columns, TrainingOptions(10, 10_000, 0.01))
+    np.testing.assert_allclose(evaluate(networks[0], rows), evaluate(networks[1], rows), atol=1e-5)
+
+
 def test_broken_column_is_named_with_its_rows():
     rows = rows_of(400)
     rows.z[[17, 230]] = np.nan

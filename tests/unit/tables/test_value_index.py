@@ -72,3 +72,9 @@ def test_hashes_are_those_of_plain_integers_in_any_slice(texts, start):
     first, second = hash_text(pa.array(texts, pa.string()).slice(start))
     assert first.tolist() == [_plain_hash(t, 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9) for t in texts[start:]]
     assert second.tolist() == [_plain_hash(t, 0xD1B54A32D192ED03, 0xC2B2AE3D27D4EB4F) for t in texts[start:]]
+
+
+def test_texts_of_up_to_eight_bytes_and_equal_length_never_share_a_hash():
+    texts = pa.array([f"{i:05d}" for i in range(100_000)])
+    for half in hash_text(texts):
+        assert len(np.unique(half)) == 100_000
